@@ -1,0 +1,52 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything else is for people who change dis.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ORACLE := .venv-oracle
+
+.PHONY: help setup demo test oracle lint types imports check coverage clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+setup: $(VENV)/ready ## Make .venv with dis installed; does nothing when it is up to date
+
+demo: setup ## Realise, rebuild, change, compare and collect the quickstart run in a store of its own
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh configs/demo.sh
+
+test: setup ## Pass every test, the fast ones first
+	$(BIN)/python -m pytest -m 'not slow and not oracle' -n auto
+	$(BIN)/python -m pytest -m 'slow or oracle' -n auto
+
+$(ORACLE)/ready: pyproject.toml
+	$(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(ORACLE)/bin/python -m pip install --quiet torch==2.13.0
+	$(ORACLE)/bin/python -m pip install --quiet --group oracle
+	@touch $@
+
+oracle: $(ORACLE)/ready ## Make .venv-oracle with torch and transformers, the referee of the reference engine
+
+lint: setup ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+imports: setup ## Check that imports point one way
+	$(BIN)/lint-imports
+
+check: lint types imports ## All static checks
+
+coverage: setup ## Measure the coverage of the whole suite
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term
+
+clean: ## Remove both environments and caches
+	rm -rf $(VENV) $(ORACLE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* dist

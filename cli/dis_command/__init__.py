@@ -1,0 +1,1 @@
+"""The `dis` command: parse, call the library, print."""

@@ -1,0 +1,1 @@
+"""The seeded grammar that the quickstart model's training text comes from."""

@@ -1,0 +1,154 @@
+"""The `generation` builder: the expensive step, in which an engine runs the requests on a closure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dis_store import canonical_json, strict_json
+from dis_store.digest import Digest
+from dis_store.errors import IntegrityError
+
+from dis_derivations.builders.closure import CLOSURE_DOCUMENT, MODEL_DIRECTORY
+from dis_derivations.builders.requests import REQUESTS_DOCUMENT
+from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress
+from dis_derivations.realisation.building import BuildContext
+from dis_derivations.runs.bundle import ENGINE_DOCUMENT, TOKENS_DOCUMENT
+from dis_derivations.runs.recording import ResultRecorder
+
+RUN_LOG = "run_log.json"
+
+
+class GenerationBuilder:
+    """Makes `results`: tokens, what the engine says about itself, and the captures that were asked for."""
+
+    version = 1
+
+    def build(self, context: BuildContext) -> Mapping[str, Digest]:
+        """Run every request.
+
+        Raises:
+            IntegrityError: A file of the model is not what the closure says.
+            UnfitEnvironmentError: The engine cannot run this model or these requests.
+            BuildError: The engine failed.
+        """
+        from dis_derivations.tokenization.requests_document import parse_requests
+
+        store, closure = context.store, context.inputs["closure"].object
+        files, integrity = _verified_model(context, closure)
+        spec = strict_json.decode(store.read_bytes(closure, CLOSURE_DOCUMENT), name=CLOSURE_DOCUMENT)["engine"]
+        requests = parse_requests(store.read_bytes(context.inputs["requests"].object, REQUESTS_DOCUMENT))
+        engine = open_engine(spec, files)
+        batching = Batching(**context.derivation.args.get("batching", context.hints.get("batching", {})))
+        loaded = context.log.seconds()
+        context.log.write(f"{spec['name']} engine loaded; {len(requests)} requests")
+        with store.new_tree() as tree, ResultRecorder(context.derivation.args["capture"]) as recorder:
+            sequences = engine.generate(requests, batching, recorder, _progress(context))
+            generated = context.log.seconds()
+            tree.write_bytes(TOKENS_DOCUMENT, _tokens_document(sequences))
+            tree.write_bytes(ENGINE_DOCUMENT, canonical_json.encode({"format": 1, **engine.identity()}))
+            recorder.write_captures(tree)
+            results = tree.register()
+            steps = recorder.steps
+        context.log_files[RUN_LOG] = canonical_json.encode(
+            {
+                "records": _records(sequences),
+                "runtime_environment": dict(engine.environment()),
+                "determinism_controls": {"engine": dict(engine.identity())},
+                "artifact_integrity": integrity,
+                "batch_trace": {
+                    "policy": "fixed",
+                    "max_num_seqs": batching.max_num_seqs,
+                    "max_num_batched_tokens": batching.max_num_batched_tokens,
+                    "steps": steps,
+                },
+                "timings": {"load_seconds": loaded, "generate_seconds": generated - loaded},
+            }
+        )
+        return {"results": results}
+
+
+def open_engine(spec: Mapping[str, Any], files: Mapping[str, Path]) -> Engine:
+    """Load a model into the engine that a closure names.
+
+    Args:
+        spec: The `engine` of `closure.json`: `name`, `numerics`, `settings`.
+        files: The files of the model, by their names inside the model directory.
+    """
+    from dis_derivations.engines.reference.engine import open_reference_engine
+    from dis_derivations.engines.registry import engine_kind
+
+    engine_kind(spec["name"])  # refuses an engine that this version does not have
+    return open_reference_engine(files, max_model_len=spec["settings"].get("max_model_len"))
+
+
+def _verified_model(context: BuildContext, closure: Digest) -> tuple[dict[str, Path], list[dict[str, Any]]]:
+    """Return the model's files by name, each hashed again now, and the record of that check."""
+    from blake3 import blake3
+
+    files: dict[str, Path] = {}
+    record: list[dict[str, Any]] = []
+    for file in context.store.files(closure):
+        if not file.path.startswith(f"{MODEL_DIRECTORY}/"):
+            continue
+        context.check_interrupted()
+        found = blake3(max_threads=blake3.AUTO).update_mmap(file.real).hexdigest()
+        if found != file.blake3:
+            raise IntegrityError(
+                f"{file.path} of closure {closure[:12]} has changed in the store",
+                cause=f"its digest is {found}, and the closure says {file.blake3}",
+                hint="see what else is damaged: dis store verify --all",
+            )
+        name = file.path.removeprefix(f"{MODEL_DIRECTORY}/")
+        files[name] = file.real
+        record.append({"path": name, "blake3": str(file.blake3), "size": file.size, "verified": True})
+    return files, record
+
+
+def _progress(context: BuildContext) -> Callable[[Progress], None]:
+    """Return a listener that logs each finished request and ends the generation on an interruption."""
+    finished = 0
+
+    def listen(progress: Progress) -> None:
+        nonlocal finished
+        context.check_interrupted()
+        if progress.finished != finished:
+            finished = progress.finished
+            context.log.write(
+                f"{progress.finished} of {progress.requests} requests finished, {progress.tokens} tokens"
+            )
+
+    return listen
+
+
+def _tokens_document(sequences: Sequence[GeneratedSequence]) -> bytes:
+    return canonical_json.encode(
+        {
+            "format": 1,
+            "sequences": [
+                {
+                    "id": sequence.id,
+                    "prompt_token_ids": list(sequence.prompt_token_ids),
+                    "output_token_ids": list(sequence.output_token_ids),
+                    "finish_reason": sequence.finish_reason,
+                    "stop_reason": sequence.stop_reason,
+                    "text": sequence.text,
+                }
+                for sequence in sequences
+            ],
+        }
+    )
+
+
+def _records(sequences: Sequence[GeneratedSequence]) -> list[dict[str, Any]]:
+    return [
+        {
+            "prompt_index": index,
+            "request_id": sequence.id,
+            "prompt_token_ids": list(sequence.prompt_token_ids),
+            "prompt_token_count": len(sequence.prompt_token_ids),
+            "output_token_ids": list(sequence.output_token_ids),
+            "output_token_count": len(sequence.output_token_ids),
+            "finish_reason": sequence.finish_reason,
+        }
+        for index, sequence in enumerate(sequences)
+    ]

@@ -1,0 +1,1 @@
+"""Inference engines behind one protocol: token ids in, token ids and captures out."""

@@ -1,0 +1,57 @@
+"""Which engines there are, and what of a manifest counts for each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dis_store.errors import UnfitEnvironmentError
+
+from dis_derivations.graph.derivation import PlatformClass
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """An engine as the graph of a manifest sees it, before anything is loaded.
+
+    Attributes:
+        name: The value of `runtime.execution.backend`.
+        numerics: The version of the engine's arithmetic: another version may give other bits.
+        platform: The class of machine facts that its results depend on.
+        counting_engine_args: Those of `vllm.engine_args` that can change a bit of its results.
+        batching_counts: Whether batch composition can change a bit of its results.
+    """
+
+    name: str
+    numerics: int
+    platform: PlatformClass
+    counting_engine_args: tuple[str, ...]
+    batching_counts: bool
+
+    def settings(self, engine_args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that are part of a result's identity, as the manifest wrote them."""
+        return {name: engine_args[name] for name in self.counting_engine_args if name in engine_args}
+
+
+REFERENCE = EngineKind(
+    name="reference",
+    numerics=1,
+    platform="any",
+    counting_engine_args=("max_model_len",),
+    batching_counts=False,
+)
+_KINDS = {kind.name: kind for kind in (REFERENCE,)}
+
+
+def engine_kind(backend: str) -> EngineKind:
+    """Return the engine that a manifest's `runtime.execution.backend` names.
+
+    Raises:
+        UnfitEnvironmentError: This version of dis cannot run that engine.
+    """
+    if backend not in _KINDS:
+        raise UnfitEnvironmentError(
+            f"the engine {backend!r} is not available in this version of dis",
+            cause=f"runtime.execution.backend is {backend!r}; this version runs {', '.join(sorted(_KINDS))}",
+            hint="add --set runtime.execution.backend=reference to run the model on the reference engine",
+        )
+    return _KINDS[backend]

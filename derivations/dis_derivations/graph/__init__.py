@@ -1,0 +1,1 @@
+"""Derivations, the graph of a manifest, and the keys by which builds are remembered."""

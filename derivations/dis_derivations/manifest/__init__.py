@@ -1,0 +1,1 @@
+"""Manifests: reading files, inheritance, overrides, the schema, and identity."""

@@ -1,0 +1,192 @@
+"""The artifacts of a manifest: groups of files that share a name in the lock, a source and an object in the store.
+
+The weights' source holds for tokenizer, config and chat template too, unless they name their own. `local_path` is the
+directory that a source's relative file paths are found in, whatever the type of the source; for the dataset it is the
+file itself.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dis_store.digest import Sha256
+
+from dis_derivations.manifest.text_forms import declared_sha256, is_unset
+
+if TYPE_CHECKING:
+    from dis_derivations.manifest.loading import LoadedManifest
+    from dis_derivations.manifest.model_block import FileEntry, FileSource
+
+WEIGHTS = "model.weight"
+TOKENIZER = "model.tokenizer"
+CONFIG = "model.config"
+CHAT_TEMPLATE = "model.chat_template"
+DATASET = "inference.prompt_dataset"
+
+# A dataset's name in its object says nothing about where it was found, so that moving it changes no id.
+DATASET_NAMES = {"conversations": "dataset.json", "jsonl": "dataset.jsonl", "text": "dataset.txt"}
+
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.model",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+)
+
+
+@dataclass(frozen=True)
+class DeclaredFile:
+    """A file that a manifest names.
+
+    Attributes:
+        path: Its path in the group's object.
+        sha256: Its declared digest; None where none is declared.
+        unset: Whether the digest is written as `sha256:unset`.
+        field: The JSON Pointer of the field that holds the digest, or would.
+    """
+
+    path: str
+    sha256: Sha256 | None
+    unset: bool
+    field: str
+
+
+@dataclass(frozen=True)
+class DeclaredSource:
+    """A source as a manifest names it.
+
+    Attributes:
+        local_path: As written.
+        location: `local_path` made absolute; None where there is none.
+        field: The JSON Pointer of the source.
+    """
+
+    type: str
+    repository: str | None
+    revision: str | None
+    url: str | None
+    local_path: str | None
+    location: Path | None
+    field: str
+
+
+@dataclass(frozen=True)
+class ArtifactGroup:
+    """One artifact.
+
+    Attributes:
+        name: Its name in the lock.
+        label: Its name as a target of the graph.
+        files: The files that the manifest names; empty where they are to be found.
+        found: Patterns of the files that are looked for in a local source when `files` is empty.
+        needed: The pattern among `found` that must match something; None where nothing need be there.
+    """
+
+    name: str
+    label: str
+    source: DeclaredSource
+    files: tuple[DeclaredFile, ...]
+    found: tuple[str, ...] = ()
+    needed: str | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether every file is named with its digest, so that where it comes from cannot matter."""
+        return bool(self.files) and all(file.sha256 is not None for file in self.files)
+
+
+def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
+    """Return the artifacts whose files dis can pin, in the order of the graph."""
+    model = loaded.manifest.model
+    weights = _source(loaded, "/model/weights/source", model.weights.source)
+
+    def own(block: str, source: "FileSource | None") -> DeclaredSource:
+        return weights if source is None else _source(loaded, f"/model/{block}/source", source)
+
+    template = model.chat_template
+    groups = [
+        ArtifactGroup(
+            name=WEIGHTS,
+            label="weights",
+            source=weights,
+            files=_files("/model/weights/files", model.weights.files),
+            found=("*.safetensors", "model.safetensors.index.json"),
+            needed="*.safetensors",
+        ),
+        ArtifactGroup(
+            name=TOKENIZER,
+            label="tokenizer",
+            source=own("tokenizer", model.tokenizer.source),
+            files=_files("/model/tokenizer/files", model.tokenizer.files),
+            found=_TOKENIZER_FILES,
+            needed="*",
+        ),
+        ArtifactGroup(
+            name=CONFIG,
+            label="config",
+            source=own("config", model.config.source),
+            files=_files("/model/config/files", model.config.files),
+            found=("config.json", "generation_config.json"),
+            needed="config.json",
+        ),
+        ArtifactGroup(
+            name=CHAT_TEMPLATE,
+            label="chat_template",
+            source=own("chat_template", template.source),
+            files=() if template.file is None else (_file("/model/chat_template/file", template.file),),
+            found=("chat_template.jinja",),
+        ),
+    ]
+    dataset = _dataset(loaded)
+    return groups if dataset is None else [*groups, dataset]
+
+
+def _dataset(loaded: "LoadedManifest") -> ArtifactGroup | None:
+    dataset = loaded.manifest.inference.dataset
+    if dataset is None:
+        return None
+    written = loaded.document["inference"]["dataset"]["source"]
+    pointer = "/inference/dataset/source"
+    path_field = pointer if isinstance(written, str) else f"{pointer}/local_path"
+    file = DeclaredFile(
+        path=DATASET_NAMES[dataset.format],
+        sha256=dataset.sha256,
+        unset=is_unset(dataset.digest),
+        field="/inference/dataset/digest",
+    )
+    source = _source(loaded, pointer, dataset.source, path_field=path_field)
+    return ArtifactGroup(name=DATASET, label="dataset", source=source, files=(file,))
+
+
+def _source(
+    loaded: "LoadedManifest", pointer: str, source: "FileSource", *, path_field: str | None = None
+) -> DeclaredSource:
+    path = source.local_path
+    located = path_field or f"{pointer}/local_path"
+    return DeclaredSource(
+        type=source.type,
+        repository=source.repository,
+        revision=source.revision,
+        url=source.url,
+        local_path=path,
+        location=None if path is None else loaded.locate(located, path),
+        field=pointer,
+    )
+
+
+def _files(pointer: str, entries: "tuple[FileEntry, ...]") -> tuple[DeclaredFile, ...]:
+    return tuple(_file(f"{pointer}/{index}", entry) for index, entry in enumerate(entries))
+
+
+def _file(pointer: str, entry: "FileEntry") -> DeclaredFile:
+    return DeclaredFile(
+        path=entry.path,
+        sha256=declared_sha256(entry.digest),
+        unset=is_unset(entry.digest),
+        field=f"{pointer}/digest",
+    )

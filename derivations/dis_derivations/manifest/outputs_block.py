@@ -1,0 +1,36 @@
+"""The block `outputs`: where a run is laid out. It has no part in manifest_id."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from dis_derivations.manifest.block import Block, Items
+from dis_derivations.manifest.scalars import DirectoryTemplate, NonEmpty
+
+
+class Golden(Block):
+    """A run to compare with."""
+
+    enabled: bool = False
+    path: NonEmpty | None = None
+
+    @model_validator(mode="after")
+    def _enabled_has_path(self) -> Self:
+        if self.enabled and self.path is None:
+            raise ValueError("must have 'path' when it is enabled")
+        return self
+
+
+class BundlePolicy(Block):
+    """What a bundle is to hold, and for how long."""
+
+    include: Items[NonEmpty] = ()
+    retention_days: Annotated[int, Field(ge=0)] | None = None
+
+
+class Outputs(Block):
+    """Attributes: see docs/reference/manifest.md."""
+
+    directory: DirectoryTemplate | None = None
+    golden: Golden = Golden()
+    bundle_policy: BundlePolicy = BundlePolicy()

@@ -1,0 +1,64 @@
+"""The path of a realisation that has nothing to do: read the files, hash them, one query, done.
+
+This module is what `dis realize` imports first, so it and what it imports load neither pydantic, numpy nor rfc8785.
+"""
+
+import json
+from collections.abc import Mapping
+
+from dis_store import Store
+from dis_store.digest import Digest
+
+from dis_derivations.manifest.reading import RawManifest
+from dis_derivations.realisation.target import RealisedTarget, TargetRequest
+from dis_derivations.tokenization.library_versions import library_versions
+
+# Raised with every change of what a manifest compiles to, so that an old plan is not taken for a new one.
+PLAN_VERSION = 1
+
+
+def plan_key(raw: RawManifest, lock: bytes, request: TargetRequest) -> Digest:
+    """Return the key of a plan: everything that a target's outputs follow from, without compiling anything.
+
+    Args:
+        raw: The manifest's files and overrides as they were read.
+        lock: The bytes of its lock.
+        request: Gives the target and the overrides.
+    """
+    parts: Mapping[str, object] = {
+        "version": PLAN_VERSION,
+        "libraries": library_versions(),
+        "files": [Digest.of(file.data) for file in raw.files],
+        "lock": Digest.of(lock),
+        "target": request.target,
+        "overrides": request.overrides,
+    }
+    return Digest.of(json.dumps(parts, sort_keys=True).encode())
+
+
+def recall(store: Store, key: Digest) -> RealisedTarget | None:
+    """Return the target of a plan whose outputs are still valid, now protected from collection, or None."""
+    value = store.recall_plan(key)
+    if value is None:
+        return None
+    plan = json.loads(value)
+    return RealisedTarget(
+        target=plan["target"],
+        name=plan["name"],
+        derivation=Digest(plan["derivation"]),
+        key=Digest(plan["key"]),
+        outputs={name: Digest(digest) for name, digest in plan["outputs"].items()},
+        cached=True,
+    )
+
+
+def remember(store: Store, key: Digest, realised: RealisedTarget) -> None:
+    """Remember what a plan led to."""
+    value = {
+        "target": realised.target,
+        "name": realised.name,
+        "derivation": realised.derivation,
+        "key": realised.key,
+        "outputs": dict(realised.outputs),
+    }
+    store.remember_plan(key, json.dumps(value), list(realised.outputs.values()))

@@ -1,0 +1,26 @@
+"""The facts about this machine that can change the bits of a result, by platform class."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dis_store.errors import UnfitEnvironmentError
+
+from dis_derivations.graph.derivation import PlatformClass
+
+
+def measure(platform: PlatformClass) -> Mapping[str, Any]:
+    """Return the facts that enter the key of a build on this machine.
+
+    `any` promises the same bits on every IEEE-754 machine, so nothing about the machine enters. No serial number,
+    host name or time is ever a fact.
+
+    Raises:
+        UnfitEnvironmentError: The class belongs to an engine that this version does not have.
+    """
+    if platform == "any":
+        return {}
+    raise UnfitEnvironmentError(
+        f"builds for platform {platform!r} are not available in this version of dis",
+        cause="no engine of this version runs on it",
+        hint="use the reference engine: --set runtime.execution.backend=reference",
+    )

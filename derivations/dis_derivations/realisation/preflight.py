@@ -1,0 +1,109 @@
+"""Refuse what cannot work before a byte is fetched: fields of the manifest, disk and memory."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dis_store import Store
+from dis_store.errors import UnfitEnvironmentError
+
+from dis_derivations.engines.registry import engine_kind
+from dis_derivations.lock.document import Lock
+
+# What a build needs beside its inputs: room for results, logs and the index.
+_WORKING_BYTES = 64 * 2**20
+# The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2.
+_WEIGHT_EXPANSION = 4.5
+
+
+def check_manifest(document: Mapping[str, Any]) -> None:
+    """Refuse a manifest that asks for something this version cannot do, with every such field at once.
+
+    Args:
+        document: The effective manifest, validated.
+
+    Raises:
+        UnfitEnvironmentError: Lists each field, its value and why it is refused.
+    """
+    refused = list(_refusals(document))
+    if refused:
+        raise UnfitEnvironmentError(
+            f"manifest {document['metadata']['name']!r} asks for what this version of dis cannot do",
+            cause="\n".join(refused),
+            hint="change the fields, or set them for one run: --set FIELD=VALUE (docs/reference/manifest.md)",
+        )
+
+
+def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line for each field that is refused; engines that are not there are refused by `engine_kind`."""
+    runtime, model, capture = document["runtime"], document["model"], document["capture"]
+    backend = runtime["execution"]["backend"]
+    try:
+        engine_kind(backend)
+    except UnfitEnvironmentError as refusal:
+        yield f"runtime.execution.backend: {refusal.what}"
+    if runtime.get("profile") == "regulated":
+        yield "runtime.profile: the regulated profile is not available"
+    if model.get("adapters"):
+        yield "model.adapters: adapters are not available"
+    if document["vllm"].get("engine_args", {}).get("trust_remote_code"):
+        yield "vllm.engine_args.trust_remote_code: no engine of this version runs a model's own code"
+    if capture.get("activations", {}).get("enabled"):
+        yield "capture.activations: the reference engine does not capture activations"
+    for pointer, sampling in _samplings(document["inference"]):
+        if sampling.get("temperature", 0.0) > 0:
+            yield f"{pointer}.temperature: sampling is not available, only greedy decoding (temperature 0)"
+
+
+def _samplings(inference: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for index, request in enumerate(inference.get("requests") or ()):
+        yield f"inference.requests.{index}.sampling", request.get("sampling") or {}
+    template = inference.get("request_template") or {}
+    yield "inference.request_template.sampling", template.get("sampling") or {}
+
+
+def check_machine(store: Store, lock: Lock, *, fetching: bool, generating: bool) -> None:
+    """Refuse when disk or memory cannot be enough.
+
+    Args:
+        store: Where outputs go.
+        lock: Gives the sizes.
+        fetching: Whether the locked files must still be brought into the store.
+        generating: Whether the model must be loaded.
+
+    Raises:
+        UnfitEnvironmentError: Says how much is needed and how much there is.
+    """
+    needed = _WORKING_BYTES + (sum(file.size for file in lock.artifacts) if fetching else 0)
+    free = shutil.disk_usage(store.path).free
+    if free < needed:
+        raise UnfitEnvironmentError(
+            f"the disk of the store is too full: {_mib(needed)} needed, {_mib(free)} free",
+            cause=f"the store is {store.path}",
+            hint="free what no root keeps: dis gc; or use another disk: --store PATH",
+        )
+    weights = sum(file.size for file in lock.artifacts if file.name == "model.weight")
+    memory = available_memory()
+    if generating and memory is not None and memory < weights * _WEIGHT_EXPANSION:
+        raise UnfitEnvironmentError(
+            f"the model does not fit in memory: about {_mib(int(weights * _WEIGHT_EXPANSION))} needed, "
+            f"{_mib(memory)} available",
+            hint="use a smaller model, or a machine with more memory",
+        )
+
+
+def available_memory() -> int | None:
+    """Return the bytes that a process can still use, or None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (OSError, ValueError):
+        return None
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"

@@ -1,0 +1,364 @@
+"""Realise a derivation: recall what the store knows, build the rest in parallel, remember every build."""
+
+import getpass
+import os
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dis_store import Input, Realisation, Store
+from dis_store.digest import Digest
+from dis_store.errors import BuildError, DisError, InterruptedBuildError
+
+from dis_derivations.graph.derivation import Derivation
+from dis_derivations.graph.graph import Graph
+from dis_derivations.graph.keys import build_key
+from dis_derivations.realisation import platform_facts
+from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
+from dis_derivations.realisation.events import Event, EventKind, Reporter, silent
+
+if TYPE_CHECKING:
+    from dis_derivations.sources.source import SourceSet
+
+# How often the waiting main thread wakes to notice Ctrl-C on platforms where a wait cannot be interrupted.
+_WAKE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Realised:
+    """A derivation whose outputs are known.
+
+    Attributes:
+        cached: Nothing was built for it: the store knew the answer.
+    """
+
+    derivation: Digest
+    realisation: Realisation
+    cached: bool
+
+    @property
+    def key(self) -> Digest:
+        """What the result is remembered by."""
+        return self.realisation.key
+
+    @property
+    def outputs(self) -> Mapping[str, Digest]:
+        """The trees, by output name."""
+        return self.realisation.outputs
+
+    def as_input(self, output: str) -> RealisedInput:
+        """Return one output as the input of another build."""
+        return RealisedInput(
+            object=self.outputs[output],
+            key=self.key,
+            log=self.outputs.get("log"),
+            platform=self.realisation.platform,
+        )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a realisation needs beside the graph, none of which can change a compared byte.
+
+    Attributes:
+        sources: Where fixed outputs come from.
+        hints: Settings for builders, by builder name.
+        observed: Documents for the logs, by path in the log output, by builder name.
+    """
+
+    sources: "SourceSet"
+    hints: Mapping[str, Mapping[str, Any]]
+    observed: Mapping[str, Mapping[str, bytes]]
+
+
+class Realiser:
+    """Realises derivations of one graph in one store.
+
+    Several realisers, in this and in other processes, may share a store: one of them builds a key, the others wait for
+    it and take its result. A worker never waits for a second key while it holds one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        graph: Graph,
+        builders: Mapping[str, Builder],
+        surroundings: Surroundings,
+        *,
+        jobs: int = 1,
+        keep_going: bool = False,
+        reporter: Reporter = silent,
+    ) -> None:
+        self._store = store
+        self._graph = graph
+        self._builders = builders
+        self._surroundings = surroundings
+        self._jobs = max(1, jobs)
+        self._keep_going = keep_going
+        self._reporter = reporter
+        self._report_lock = threading.Lock()
+        self._stop = threading.Event()
+        self._facts: dict[str, Mapping[str, Any]] = {}
+        self._results: dict[Digest, Realised] = {}
+
+    def missing(self, target: Digest) -> list[Digest]:
+        """Return what must be built to realise `target`, inputs first, without building it.
+
+        What is found in the store on the way is protected from collection and remembered for `realise`.
+        """
+        order = self._graph.closure_of(target)
+        known = self._known(order)
+        required = {target}
+        missing: list[Digest] = []
+        for digest in reversed(order):
+            if digest not in required or digest in self._results:
+                continue
+            realisation = known.get(digest)
+            if realisation is not None and self._present(realisation):
+                self._results[digest] = Realised(digest, realisation, cached=True)
+                continue
+            missing.append(digest)
+            required.update(source.derivation for source in self._derivation(digest).inputs.values())
+        return missing[::-1]
+
+    def realise(self, target: Digest) -> Realised:
+        """Return `target`, building what is missing.
+
+        Raises:
+            DisError: A build failed (the first failure; with `keep_going` a BuildError that lists all of them).
+            InterruptedBuildError: The user interrupted; what was finished stays in the store.
+        """
+        missing = self.missing(target)
+        for digest in self._graph.closure_of(target):
+            self._store.add_derivation(self._graph.records[digest])
+        if missing:
+            self._build_all(missing)
+        return self._results[target]
+
+    def rebuild(self, target: Digest) -> Realised:
+        """Build `target` again although its result is known, from the inputs at hand, and record the build.
+
+        The inputs must have been realised by this realiser. The chosen result of the key stays what it was.
+        """
+        try:
+            return self._build(target, force=True)
+        except KeyboardInterrupt:
+            raise InterruptedBuildError("the rebuild was interrupted") from None
+
+    def realised(self, digest: Digest) -> Realised:
+        """Return a derivation that `realise` has passed through."""
+        if digest not in self._results:
+            self.realise(digest)
+        return self._results[digest]
+
+    def assuming(self, digest: Digest, result: Realised) -> "Realiser":
+        """Return a realiser of the same graph for which `digest` has come out as `result`."""
+        other = Realiser(
+            self._store, self._graph, self._builders, self._surroundings, jobs=self._jobs, reporter=self._reporter
+        )
+        other._results = {digest: result}  # noqa: SLF001 - another realiser of this class
+        return other
+
+    # -- what the store knows ------------------------------------------------------------------------------------
+
+    def _derivation(self, digest: Digest) -> Derivation:
+        return self._graph.derivations[digest]
+
+    def _known(self, order: Sequence[Digest]) -> dict[Digest, Realisation]:
+        """Return the chosen realisation of each derivation whose inputs are known, whether its trees are there or not."""
+        known: dict[Digest, Realisation] = {}
+        for digest in order:
+            if digest in self._results:
+                known[digest] = self._results[digest].realisation
+                continue
+            derivation = self._derivation(digest)
+            if any(source.derivation not in known for source in derivation.inputs.values()):
+                continue
+            inputs = {
+                name: known[source.derivation].outputs[source.output]
+                for name, source in derivation.inputs.items()
+            }
+            builds = self._store.realisations(self._key(derivation, inputs))
+            if builds:
+                known[digest] = builds[0]
+        return known
+
+    def _present(self, realisation: Realisation) -> bool:
+        return all([self._store.protect(output) for output in realisation.outputs.values()])
+
+    def _key(self, derivation: Derivation, inputs: Mapping[str, Digest]) -> Digest:
+        return build_key(derivation, inputs, self._platform_facts(derivation))
+
+    def _platform_facts(self, derivation: Derivation) -> Mapping[str, Any]:
+        if derivation.platform not in self._facts:
+            self._facts[derivation.platform] = platform_facts.measure(derivation.platform)
+        return self._facts[derivation.platform]
+
+    # -- building ------------------------------------------------------------------------------------------------
+
+    def _build_all(self, missing: Sequence[Digest]) -> None:
+        """Build `missing` in an order that respects inputs, `jobs` at a time."""
+        waiting = {
+            digest: {
+                source.derivation
+                for source in self._derivation(digest).inputs.values()
+                if source.derivation in missing
+            }
+            for digest in missing
+        }
+        failures: dict[Digest, DisError] = {}
+        running: dict[Future[Realised], Digest] = {}
+        with ThreadPoolExecutor(self._jobs, thread_name_prefix="dis-build") as pool:
+            try:
+                while waiting or running:
+                    if not failures or self._keep_going:
+                        for digest in [digest for digest, inputs in waiting.items() if not inputs]:
+                            del waiting[digest]
+                            running[pool.submit(self._build, digest)] = digest
+                    if not running:
+                        break
+                    done, _ = wait(running, timeout=_WAKE_SECONDS, return_when=FIRST_COMPLETED)
+                    self._collect(done, running, waiting, failures)
+            except KeyboardInterrupt:
+                self._stop.set()
+                self._report("note", "interrupted", "stopping after the current step; what is finished is kept")
+                raise InterruptedBuildError(
+                    "interrupted", hint="run the same command again: it goes on from what is finished"
+                ) from None
+        if failures:
+            raise _combined(failures, {digest: self._derivation(digest).name for digest in failures})
+
+    def _collect(
+        self,
+        done: set[Future[Realised]],
+        running: dict[Future[Realised], Digest],
+        waiting: dict[Digest, set[Digest]],
+        failures: dict[Digest, DisError],
+    ) -> None:
+        for future in done:
+            digest = running.pop(future)
+            try:
+                self._results[digest] = future.result()
+            except DisError as failure:
+                failures[digest] = failure
+                self._skip_dependents(digest, waiting)
+                if not self._keep_going:
+                    self._stop.set()
+                continue
+            for inputs in waiting.values():
+                inputs.discard(digest)
+
+    def _skip_dependents(self, failed: Digest, waiting: dict[Digest, set[Digest]]) -> None:
+        lost = {failed}
+        for digest in list(waiting):  # inputs come first, so one pass reaches everything downstream
+            if waiting[digest] & lost:
+                lost.add(digest)
+                del waiting[digest]
+                name = self._derivation(digest).name
+                self._report("skipped", name, f"needs {self._derivation(failed).name}, which failed")
+
+    def _build(self, digest: Digest, *, force: bool = False) -> Realised:
+        """Take the known result of one derivation whose inputs are realised, or build it under its key's lock."""
+        derivation = self._derivation(digest)
+        inputs = {
+            name: self._results[source.derivation].as_input(source.output)
+            for name, source in derivation.inputs.items()
+        }
+        key = self._key(derivation, {name: source.object for name, source in inputs.items()})
+        if not force and (known := self._store.chosen(key)) is not None:
+            return self._take(digest, known)
+        with self._store.build_lock(
+            key, on_wait=lambda holder: self._report("waiting", derivation.name, f"being built by {holder}")
+        ):
+            if not force and (known := self._store.chosen(key)) is not None:
+                return self._take(digest, known)
+            return Realised(digest, self._run_builder(digest, derivation, key, inputs), cached=False)
+
+    def _take(self, digest: Digest, known: Realisation) -> Realised:
+        self._report("cached", self._derivation(digest).name)
+        self._store.remember_outputs(digest, known.outputs)
+        return Realised(digest, known, cached=True)
+
+    def _run_builder(
+        self, digest: Digest, derivation: Derivation, key: Digest, inputs: Mapping[str, RealisedInput]
+    ) -> Realisation:
+        builder = self._builders[derivation.builder]
+        log = BuildLog(lambda line: self._report("progress", derivation.name, line))
+        context = BuildContext(
+            store=self._store,
+            derivation=derivation,
+            inputs=inputs,
+            platform_facts=self._platform_facts(derivation),
+            sources=self._surroundings.sources,
+            hints=self._surroundings.hints.get(derivation.builder, {}),
+            observed=self._surroundings.observed.get(derivation.builder, {}),
+            log=log,
+            log_files={},
+            cancelled=self._stop.is_set,
+        )
+        self._report("start", derivation.name)
+        try:
+            context.check_interrupted()
+            outputs = dict(builder.build(context))
+            log.write("done")
+            if "log" in derivation.outputs:
+                outputs["log"] = _register_log(context)
+        except DisError as failure:
+            self._report("failed", derivation.name, failure.what, seconds=log.seconds())
+            raise
+        realisation = self._store.add_realisation(
+            Realisation(
+                key=key,
+                builder=derivation.builder,
+                outputs=outputs,
+                compared=derivation.compared,
+                inputs={name: Input(object=source.object, key=source.key) for name, source in inputs.items()},
+                derivation=digest,
+                platform={"class": derivation.platform, "facts": dict(context.platform_facts)},
+                origin="built",
+                started_at=log.started_at,
+                finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                host=socket.gethostname(),
+                user=_user_name(),
+            )
+        )
+        self._store.remember_outputs(digest, realisation.outputs)
+        self._report("done", derivation.name, seconds=log.seconds())
+        return realisation
+
+    def _report(self, kind: EventKind, subject: str, text: str = "", *, seconds: float | None = None) -> None:
+        with self._report_lock:
+            self._reporter(Event(kind, subject, text, seconds))
+
+
+def _register_log(context: BuildContext) -> Digest:
+    """Make the `log` output of a build."""
+    with context.store.new_tree() as tree:
+        tree.write_bytes("build.log", context.log.encode())
+        for path, content in context.log_files.items():
+            if isinstance(content, Digest):
+                tree.reference(path, content)
+            else:
+                tree.write_bytes(path, content)
+        return tree.register()
+
+
+def _combined(failures: Mapping[Digest, DisError], names: Mapping[Digest, str]) -> DisError:
+    """Return the one failure itself, or one error that lists several."""
+    if len(failures) == 1:
+        return next(iter(failures.values()))
+    return BuildError(
+        f"{len(failures)} builds failed",
+        cause="\n".join(f"{names[digest]}: {failure}" for digest, failure in failures.items()),
+    )
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in the password database
+        return str(os.getuid())

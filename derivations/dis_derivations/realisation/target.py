@@ -1,0 +1,116 @@
+"""What a user asks to be realised, and what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dis_store.digest import Digest
+
+DEFAULT_TARGET = "run"
+
+
+@dataclass(frozen=True)
+class TargetRequest:
+    """A target of a manifest, and how to get there.
+
+    Attributes:
+        config: The manifest.
+        target: A name of the manifest's graph: `run`, `generation`, `closure`, `requests`, `weights`, …
+        overrides: `a.b=value` each, applied after inheritance.
+        locked: Refuse a missing or stale lock instead of locking.
+        jobs: Builds at a time.
+        keep_going: After a failure, build what does not depend on it.
+        rebuilds: How often to build the target again and compare.
+        root: A root to give to the result, beside the automatic one of a run.
+        out_link: A result link to make outside the store.
+    """
+
+    config: Path
+    target: str = DEFAULT_TARGET
+    overrides: tuple[str, ...] = ()
+    locked: bool = False
+    jobs: int = 1
+    keep_going: bool = False
+    rebuilds: int = 0
+    root: str | None = None
+    out_link: Path | None = None
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """One more build of what was already built.
+
+    Attributes:
+        subject: The name of the derivation that was built again.
+        outputs: What came of it.
+        differing: The compared outputs that are not what the chosen build made.
+        bundle: For a run whose results differ, the bundle of those results, to be compared with the chosen one.
+    """
+
+    subject: str
+    outputs: Mapping[str, Digest]
+    differing: tuple[str, ...]
+    bundle: Digest | None = None
+
+    @property
+    def identical(self) -> bool:
+        """Whether every compared output is bit for bit the same."""
+        return not self.differing
+
+
+@dataclass(frozen=True)
+class RealisedTarget:
+    """A target whose outputs are valid objects of the store.
+
+    Attributes:
+        name: The manifest's name.
+        derivation: The target's derivation.
+        key: What it is remembered by.
+        outputs: The objects by output name; for a run `bundle` and `log`.
+        cached: Nothing had to be built.
+        roots: The roots that now keep it.
+        rebuilds: What came of building it again, when that was asked for.
+    """
+
+    target: str
+    name: str
+    derivation: Digest
+    key: Digest
+    outputs: Mapping[str, Digest]
+    cached: bool
+    roots: tuple[str, ...] = ()
+    rebuilds: tuple[Rebuild, ...] = field(default=())
+
+    @property
+    def main_output(self) -> Digest:
+        """The output that people mean: the first that is not the log."""
+        return next(digest for name, digest in self.outputs.items() if name != "log")
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether every rebuild was identical."""
+        return all(rebuild.identical for rebuild in self.rebuilds)
+
+
+@dataclass(frozen=True)
+class PlannedBuild:
+    """A build that a realisation would start now."""
+
+    name: str
+    builder: str
+    derivation: Digest
+    fetched_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a realisation would do.
+
+    Attributes:
+        locks: The manifest would be locked first, so the builds are not known yet.
+        builds: The missing builds, inputs first; one of them may turn out to be known once its inputs are.
+    """
+
+    target: str
+    locks: bool
+    builds: tuple[PlannedBuild, ...]

@@ -1,0 +1,1 @@
+"""Runs: the bundle that a run leaves, its directory of files, and ways to name it."""

@@ -1,0 +1,113 @@
+"""The documents of a run's bundle: a pure function of results, manifest and lock (docs/internals/formats/bundle.md)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dis_store import canonical_json
+from dis_store.digest import Digest, Sha256
+
+BUNDLE_KIND = "vllm.deterministic_run_bundle"
+BUNDLE_DOCUMENT = "bundle.json"
+TOKENS_DOCUMENT = "tokens.json"
+MANIFEST_DOCUMENT = "manifest.used.json"
+LOCK_DOCUMENT = "lock.used.json"
+ENGINE_DOCUMENT = "engine.json"
+LOGITS_FILE = "logits.safetensors"
+TRACE_FILE = "engine_trace.jsonl"
+
+# What a bundle takes over from the results by reference: captures may be large, and are then stored once.
+REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, TRACE_FILE)
+
+
+def run_id(manifest_id: str, lock_id: str, requests_digest: Digest, platform: Mapping[str, Any]) -> Sha256:
+    """Return the identity of a run; it holds no time, host or path, so the same run has the same id anywhere."""
+    return canonical_json.sha256(
+        {
+            "manifest_id": manifest_id,
+            "lock_id": lock_id,
+            "requests_digest": str(requests_digest),
+            "platform": dict(platform),
+        }
+    )
+
+
+def bundle_document(
+    args: Mapping[str, Any],
+    inputs: Mapping[str, Digest],
+    engine: Mapping[str, Any],
+    platform: Mapping[str, Any],
+    captured: Sequence[str],
+) -> dict[str, Any]:
+    """Return `bundle.json`.
+
+    Args:
+        args: The arguments of the `run` derivation: `manifest`, `manifest_id`, `lock`.
+        inputs: The objects that the run is made of, by name, `results` among them.
+        engine: What the engine said about itself (`engine.json` of the results).
+        platform: The class and the facts of the platform on which the results were made.
+        captured: The file names of the results.
+    """
+    manifest, lock = args["manifest"], args["lock"]
+    requests = inputs["requests"]
+    return {
+        "schema_version": 1,
+        "kind": BUNDLE_KIND,
+        "run_id": str(run_id(args["manifest_id"], lock["lock_id"], requests, platform)),
+        "manifest_id": args["manifest_id"],
+        "lock_id": lock["lock_id"],
+        "name": manifest["metadata"]["name"],
+        "engine": {key: value for key, value in engine.items() if key != "format"},
+        "requests_digest": str(requests),
+        "inputs": {name: str(digest) for name, digest in inputs.items() if name != "results"},
+        "results": str(inputs["results"]),
+        "platform": dict(platform),
+        "hardware": {"conformant": True, "reasons": []},
+        "capture": {
+            "tokens": "captured",
+            "logits": _status(LOGITS_FILE, captured),
+            "activations": "not requested",
+            "engine_trace": _status(TRACE_FILE, captured),
+        },
+        "grade": "conformant",
+    }
+
+
+def _status(file: str, captured: Sequence[str]) -> str:
+    return "captured" if file in captured else "not requested"
+
+
+def tokens_document(
+    manifest: Mapping[str, Any],
+    engine: str,
+    tokenizer: Digest,
+    requests: Sequence[Mapping[str, Any]],
+    sequences: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the bundle's `tokens.json`, in the form that downstream tools read.
+
+    Args:
+        manifest: The manifest as it was used.
+        engine: The engine's name, given as the provider.
+        tokenizer: The tokenizer's object.
+        requests: The entries of `requests.json`.
+        sequences: The entries of the results' `tokens.json`, in the same order.
+    """
+    conversations = [request["conversation"] for request in requests]
+    return {
+        "model": manifest["vllm"].get("engine_args", {}).get("model"),
+        "provider": engine,
+        "parameters": [
+            {"id": request["id"], "sampling": request["sampling"], "stop": request["stop"]} for request in requests
+        ],
+        "tokenizer": str(tokenizer),
+        "conversations": conversations if any(conversations) else None,
+        "sequences": [
+            {
+                "id": sequence["id"],
+                "prompt_token_ids": sequence["prompt_token_ids"],
+                "output_token_ids": sequence["output_token_ids"],
+            }
+            for sequence in sequences
+        ],
+        "decoded_output_text": [sequence["text"] for sequence in sequences],
+    }

@@ -1,0 +1,87 @@
+"""The kinds of sources by their type in a manifest."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dis_store.errors import BuildError
+
+from dis_derivations.manifest.artifact_groups import DATASET, WEIGHTS, ArtifactGroup
+from dis_derivations.sources.local import LocalDirectory, LocalFile
+from dis_derivations.sources.source import Problem, Source, Unavailable, WantedFile
+
+if TYPE_CHECKING:
+    from dis_store import TreeWriter, WrittenFile
+
+# What a type is called in a message. A later version replaces the entry here by a factory of its own.
+_NOT_YET = {
+    "huggingface": "the Hugging Face Hub",
+    "url": "a URL",
+    "pypi": "PyPI",
+    "oci": "an OCI registry",
+    "store": "another store",
+}
+
+
+class NotYetAvailable:
+    """A source whose type is known and which this version cannot fetch from."""
+
+    def __init__(self, source_type: str, field: str) -> None:
+        self._type = source_type
+        self._field = field.strip("/").replace("/", ".")
+
+    def describe(self) -> str:
+        """Return the type in words."""
+        return _NOT_YET[self._type]
+
+    def available(self) -> Unavailable | None:
+        """Return why it is not available, and how to do without it."""
+        return Unavailable(
+            reason=f"fetching from {self.describe()} (source type {self._type!r}) is not available in this version",
+            hint=f"say where the files are on this machine: --set {self._field}.local_path=DIR",
+        )
+
+    def listing(self) -> list[str]:
+        """Return nothing: what it has is not known."""
+        return []
+
+    def problem(self, path: str) -> Problem | None:
+        """Return that the file cannot be had."""
+        return Problem("source_unavailable", f"{path} cannot be fetched from {self.describe()} by this version")
+
+    def size(self, path: str) -> int | None:  # noqa: ARG002 - no file of it is known
+        """Return None."""
+        return None
+
+    def fetch(
+        self,
+        files: Sequence[WantedFile],
+        writer: "TreeWriter",  # noqa: ARG002 - nothing is written
+        check_interrupted: Callable[[], None],  # noqa: ARG002 - nothing takes time
+    ) -> "list[WrittenFile]":
+        """Refuse.
+
+        Raises:
+            BuildError: Always.
+        """
+        raise BuildError(f"{len(files)} files cannot be fetched from {self.describe()} by this version of dis")
+
+
+def open_source(group: ArtifactGroup) -> Source:
+    """Return the source of an artifact. Files at a `local_path` are used whatever the type of the source."""
+    location = group.source.location
+    if location is None:
+        return NotYetAvailable(group.source.type, group.source.field)
+    if group.name == DATASET:
+        return LocalFile(location, group.files[0].path)
+    if group.name == WEIGHTS:
+        return LocalDirectory(location, check=_check_weights)
+    return LocalDirectory(location)
+
+
+def _check_weights(path: str, source: Path) -> None:
+    from dis_derivations.artifacts.weights_check import check_weight_file
+
+    # An index of shards is JSON beside the weights, and no weights itself.
+    if not path.endswith(".json"):
+        check_weight_file(path, source)

@@ -1,0 +1,113 @@
+"""What every source of files offers, whatever it is: a directory, a hub, a registry."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from dis_store.digest import Sha256
+
+if TYPE_CHECKING:
+    from dis_store import TreeWriter, WrittenFile
+
+Reason = Literal[
+    "digest_unset",
+    "digest_invented",
+    "revision_unset",
+    "revision_not_a_commit",
+    "source_unavailable",
+    "dataset_missing",
+    "not_found",
+    "not_a_file",
+    "symlink",
+    "not_weights",
+]
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why a source cannot be used by this version, or on this machine."""
+
+    reason: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a source cannot give one file: a word for programs, and a sentence."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True)
+class WantedFile:
+    """A file to fetch. What is known of it is checked when its bytes have arrived.
+
+    Attributes:
+        path: Below the source, and in the tree that is written.
+    """
+
+    path: str
+    size: int | None = None
+    sha256: Sha256 | None = None
+
+
+class Source(Protocol):
+    """A place that has files under relative paths."""
+
+    def describe(self) -> str:
+        """Return what messages call it."""
+        ...
+
+    def available(self) -> Unavailable | None:
+        """Return why it cannot be used; None when it can. Nothing is fetched."""
+        ...
+
+    def listing(self) -> list[str]:
+        """Return the paths of its files, sorted, without those in subdirectories."""
+        ...
+
+    def problem(self, path: str) -> Problem | None:
+        """Return why it cannot give the file, as far as can be told before its bytes are read; None when it can."""
+        ...
+
+    def size(self, path: str) -> int | None:
+        """Return the bytes of a file; None where that is not known before it is fetched."""
+        ...
+
+    def fetch(
+        self, files: Sequence[WantedFile], writer: "TreeWriter", check_interrupted: Callable[[], None]
+    ) -> "list[WrittenFile]":
+        """Write the files into a tree and return what was written, in the same order.
+
+        Raises:
+            IntegrityError: A file is not what was wanted.
+            BuildError: A file cannot be had.
+        """
+        ...
+
+
+class SourceSet(Protocol):
+    """All sources of one manifest, by what they are for."""
+
+    def fetch(
+        self,
+        kind: str,
+        files: Sequence[Mapping[str, Any]],
+        writer: "TreeWriter",
+        check_interrupted: Callable[[], None],
+    ) -> None:
+        """Write the locked files of `kind` (`weights`, `tokenizer`, …) into a tree.
+
+        Args:
+            kind: The label of the artifact.
+            files: For each file `path`, `size` and `sha256`.
+            writer: Where they go.
+            check_interrupted: Called between files; raises when the user asked to stop.
+
+        Raises:
+            IntegrityError: A file is not what was locked.
+            UnfitEnvironmentError: The source is not available in this version.
+            BuildError: A file cannot be had.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""A content-addressed store of immutable trees. Knows nothing about models."""

@@ -1,0 +1,198 @@
+"""What a realisation builds, what it recalls, and what is left when it does not end well."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dis_derivations.graph.derivation import Derivation
+from dis_derivations.graph.graph import Graph
+from dis_store.errors import BuildError, InterruptedBuildError
+
+type Toy = Callable[..., Derivation]
+type MakeGraph = Callable[..., Graph]
+
+
+def test_a_target_is_built_after_its_inputs_and_then_recalled(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    final = toy("final", "-", source=source)
+    made = bench.realiser(graph(source, final)).realise(final.digest)
+    assert bench.text(made.outputs["out"]) == "-LEAF"
+    assert bench.builder.built == ["source", "final"]
+    assert not made.cached
+
+    again = bench.realiser(graph(source, final)).realise(final.digest)
+    assert again.cached
+    assert again.outputs == made.outputs
+    assert bench.builder.built == ["source", "final"]
+
+
+def test_an_input_that_comes_out_the_same_cuts_the_build_off(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    bench.builder.text_of = lambda context, text: text.strip()
+    one = toy("source", "leaf")
+    other = toy("source", "leaf ")
+    first = toy("final", source=one)
+    second = toy("final", source=other)
+    assert first.digest != second.digest
+    made = bench.realiser(graph(one, first)).realise(first.digest)
+    again = bench.realiser(graph(other, second)).realise(second.digest)
+    assert bench.builder.built == ["source", "final", "source"]
+    assert again.cached
+    assert again.outputs == made.outputs
+
+
+def test_only_what_the_target_needs_is_built(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    needed, unrelated = toy("needed", "a"), toy("unrelated", "b")
+    bench.realiser(graph(needed, unrelated)).realise(needed.digest)
+    assert bench.builder.built == ["needed"]
+
+
+def test_what_is_missing_is_known_before_anything_is_built(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    final = toy("final", source=source)
+    assert bench.realiser(graph(source, final)).missing(final.digest) == [source.digest, final.digest]
+    bench.realiser(graph(source, final)).realise(source.digest)
+    assert bench.realiser(graph(source, final)).missing(final.digest) == [final.digest]
+    assert bench.builder.built == ["source"]
+
+
+def test_an_output_that_was_collected_is_built_again_with_the_same_digest(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    source = toy("source", "leaf")
+    made = bench.realiser(graph(source)).realise(source.digest)
+    path = bench.store.path
+    bench.store.close()
+    with type(bench.store).open(path) as store:
+        store.collect_garbage()
+        assert not store.is_valid(made.outputs["out"])
+        bench.store = store
+        again = bench.realiser(graph(source)).realise(source.digest)
+        assert again.outputs["out"] == made.outputs["out"]
+    assert bench.builder.built == ["source", "source"]
+
+
+def test_independent_builds_run_side_by_side(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    together = threading.Barrier(2, timeout=30)
+    bench.builder.before = lambda context: together.wait() and None if not context.inputs else None
+    left, right = toy("left", "a"), toy("right", "b")
+    final = toy("final", left=left, right=right)
+    made = bench.realiser(graph(left, right, final), jobs=2).realise(final.digest)
+    assert bench.text(made.outputs["out"]) == "AB"
+
+
+def test_a_failure_names_the_build_and_stops_what_depends_on_it(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    bad, good = toy("bad", "a"), toy("good", "b")
+    final = toy("final", bad=bad, good=good)
+    bench.builder.failing = {"bad"}
+    with pytest.raises(BuildError, match="bad was told to fail"):
+        bench.realiser(graph(bad, good, final)).realise(final.digest)
+    assert "final" not in bench.builder.built
+    assert [event.subject for event in bench.events if event.kind == "failed"] == ["bad"]
+
+
+def test_keep_going_builds_whatever_does_not_depend_on_a_failure(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    bad, good = toy("bad", "a"), toy("good", "b")
+    after = toy("after", good=good)
+    final = toy("final", bad=bad, after=after)
+    bench.builder.failing = {"bad"}
+    with pytest.raises(BuildError, match="bad was told to fail"):
+        bench.realiser(graph(bad, good, after, final), keep_going=True).realise(final.digest)
+    assert sorted(bench.builder.built) == ["after", "bad", "good"]
+    assert [event.subject for event in bench.events if event.kind == "skipped"] == ["final"]
+
+
+def test_keep_going_lists_every_failure(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    one, two = toy("one", "a"), toy("two", "b")
+    final = toy("final", one=one, two=two)
+    bench.builder.failing = {"one", "two"}
+    with pytest.raises(BuildError) as caught:
+        bench.realiser(graph(one, two, final), keep_going=True).realise(final.digest)
+    assert caught.value.what == "2 builds failed"
+    assert "one was told to fail" in str(caught.value)
+    assert "two was told to fail" in str(caught.value)
+
+
+def test_what_was_finished_before_a_failure_is_not_built_again(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    final = toy("final", source=source)
+    bench.builder.failing = {"final"}
+    with pytest.raises(BuildError):
+        bench.realiser(graph(source, final)).realise(final.digest)
+    bench.builder.failing = set()
+    bench.realiser(graph(source, final)).realise(final.digest)
+    assert bench.builder.built == ["source", "final", "final"]
+
+
+def test_an_interruption_keeps_what_is_finished_and_stops_the_rest(
+    bench: Any, toy: Toy, graph: MakeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dis_derivations.realisation import realiser
+
+    first, second = toy("first", "a"), toy("second", "b")
+    final = toy("final", first=first, second=second)
+    real_wait = realiser.wait
+
+    def wait_then_interrupt(*args: Any, **kwargs: Any) -> Any:
+        real_wait(*args, **kwargs)
+        monkeypatch.setattr(realiser, "wait", real_wait)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(realiser, "wait", wait_then_interrupt)
+    with pytest.raises(InterruptedBuildError):
+        bench.realiser(graph(first, second, final), jobs=1).realise(final.digest)
+    assert bench.builder.built[0] == "first"
+    assert "final" not in bench.builder.built
+    done = list(bench.builder.built)
+    bench.realiser(graph(first, second, final)).realise(final.digest)
+    assert bench.builder.built.count("first") == 1
+    assert len(bench.builder.built) > len(done)
+
+
+def test_a_rebuild_that_comes_out_the_same_is_a_reproduction(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    realiser = bench.realiser(graph(source))
+    made = realiser.realise(source.digest)
+    again = realiser.rebuild(source.digest)
+    assert again.outputs["out"] == made.outputs["out"]
+    assert bench.builder.built == ["source", "source"]
+    builds = bench.store.realisations(made.key)
+    assert [build.outputs["out"] for build in builds] == [made.outputs["out"]] * 2
+    assert builds[0].build != builds[1].build
+
+
+def test_a_rebuild_that_differs_is_kept_beside_the_chosen_result(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    realiser = bench.realiser(graph(source))
+    made = realiser.realise(source.digest)
+    bench.builder.text_of = lambda context, text: "another"
+    again = realiser.rebuild(source.digest)
+    assert bench.text(again.outputs["out"]) == "another"
+    assert bench.store.chosen(made.key).outputs == made.outputs
+    assert bench.realiser(graph(source)).realise(source.digest).outputs == made.outputs
+
+
+def test_what_follows_from_a_diverging_result_can_be_built_too(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    final = toy("final", source=source)
+    realiser = bench.realiser(graph(source, final))
+    chosen = realiser.realise(final.digest)
+    bench.builder.text_of = lambda context, text: text if context.inputs else "another"
+    diverging = realiser.rebuild(source.digest)
+    other = realiser.assuming(source.digest, diverging).realise(final.digest)
+    assert bench.text(chosen.outputs["out"]) == "LEAF"
+    assert bench.text(other.outputs["out"]) == "ANOTHER"
+
+
+def test_every_build_leaves_a_log_and_a_record_of_who_built_it(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    source = toy("source", "leaf")
+    made = bench.realiser(graph(source)).realise(source.digest)
+    assert bench.store.read_bytes(made.outputs["log"], "build.log").decode().endswith("done\n")
+    record = made.realisation
+    assert record.origin == "built"
+    assert record.derivation == source.digest
+    assert record.host
+    assert record.user
+    assert record.started_at <= record.finished_at
+    assert bench.store.derivation(source.digest) == source.encode()
