@@ -1,81 +1,78 @@
-"""Where the lock of a manifest is: in the file that `artifacts.lockfile` names, beside the manifest, or in it.
+"""Where a manifest's lock is: a file, or inside the manifest itself.
 
-This module is on the path of a realisation with nothing to do, so it reads bytes and decodes nothing.
+`artifacts.lockfile` is relative to the working directory; without it the lock is beside the
+manifest, as `<name of the manifest>.lock.json`. No schema is imported here, so that a plan cache can
+read locks cheaply.
 """
 
 import json
 import os
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from dis_derivations.manifest import json_pointer
+from dis_derivations.manifest.reading import RawManifest
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
-from dis_derivations.manifest.reading import RawManifest
+MAX_LOCK_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class LockLocation:
-    """Where a lock is read from and written to.
+    """The place of a lock, whether there is one yet or not.
 
     Attributes:
-        path: The lock file; None when the manifest holds its lock itself.
-        embedded: The lock that the manifest holds.
+        path: The lockfile; None where the manifest holds its lock itself.
+        embedded: That lock, as JSON.
     """
 
     path: Path | None
-    embedded: Mapping[str, Any] | None = None
+    embedded: bytes | None = None
 
     @classmethod
     def of(cls, raw: RawManifest) -> "LockLocation":
-        """Return where the lock of `raw` is.
-
-        A path in `artifacts.lockfile` is relative to the working directory, as existing users have it; without one the
-        lock of `name.json` is `name.lock.json` beside it.
-
-        Raises:
-            InvalidInputError: `artifacts.lockfile` is neither a path nor an object.
-        """
-        artifacts = raw.document.get("artifacts")
-        lockfile = artifacts.get("lockfile") if isinstance(artifacts, dict) else None
-        if lockfile is None:
-            return cls(raw.path.with_name(f"{raw.path.name.removesuffix('.json')}.lock.json"))
-        if isinstance(lockfile, dict):
-            return cls(None, lockfile)
-        if isinstance(lockfile, str) and lockfile:
-            return cls(Path(lockfile))
-        raise InvalidInputError(
-            f"{raw.path} has a wrong artifacts.lockfile", cause="it must be a path, or a lock as an object"
-        )
+        """Return where a manifest says that its lock is."""
+        declared = json_pointer.get(raw.document, "/artifacts/lockfile")
+        if isinstance(declared, dict):
+            return cls(None, json.dumps(declared, sort_keys=True).encode())
+        if isinstance(declared, str) and declared.strip():
+            return cls(Path(declared))
+        return cls(raw.path.with_name(f"{raw.path.stem}.lock.json"))
 
     def read(self) -> bytes | None:
-        """Return the lock's bytes, or None where there is no lock yet.
+        """Return the bytes of the lock; None where there is none yet.
 
         Raises:
-            InvalidInputError: There is a file, but it cannot be read.
+            InvalidInputError: There is something else, or it cannot be read.
         """
         if self.path is None:
-            return json.dumps(self.embedded, ensure_ascii=False).encode()
+            return self.embedded
         try:
-            return self.path.read_bytes()
+            with self.path.open("rb") as stream:
+                data = stream.read(MAX_LOCK_BYTES + 1)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise InvalidInputError(f"the lock {self.path} cannot be read", cause=error.strerror) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InvalidInputError(f"the lock {self.path} cannot be read", cause=reason) from error
+        if len(data) > MAX_LOCK_BYTES:
+            raise InvalidInputError(
+                f"the lock {self.path} is larger than {MAX_LOCK_BYTES // 2**20} MiB"
+            )
+        return data
 
     def write(self, data: bytes) -> Path:
-        """Replace the lock file, whole or not at all, and return its path.
+        """Write the lock at once, so that a reader finds the old one or the new one; return its path.
 
         Raises:
-            InvalidInputError: The manifest holds its lock itself.
-            UnfitEnvironmentError: The file cannot be written.
+            InvalidInputError: The manifest holds its lock itself, and dis does not rewrite manifests.
+            UnfitEnvironmentError: It cannot be written.
         """
         if self.path is None:
             raise InvalidInputError(
-                "the lock embedded in the manifest is stale, and dis does not edit manifests",
-                hint="name a lock file instead: --set artifacts.lockfile=PATH",
+                "the lock inside the manifest cannot be replaced",
+                cause="artifacts.lockfile holds a lock and names no file, and dis changes no manifest",
+                hint="name a file: --set artifacts.lockfile=PATH",
             )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,22 +81,18 @@ class LockLocation:
             raise UnfitEnvironmentError(
                 f"the lock {self.path} cannot be written",
                 cause=error.strerror,
-                hint="make the directory writable, or name another file: --set artifacts.lockfile=PATH",
+                hint="name another file: --set artifacts.lockfile=PATH",
             ) from error
         return self.path
 
 
 def _replace(path: Path, data: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        with open(descriptor, "wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

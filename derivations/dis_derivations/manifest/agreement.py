@@ -48,11 +48,11 @@ def _token_budgets_agree(document: Mapping[str, Any]) -> Iterator[Fault]:
 def _prompts_come_from_one_place(document: Mapping[str, Any]) -> Iterator[Fault]:
     inference = _object(document, "/inference")
     listed, counted = _has(inference, "requests"), _has(inference, "n_prompts")
-    if not inference or (not listed and not counted):
-        if inference:
-            yield Fault(
-                "/inference", "must have 'requests', or 'n_prompts' with 'request_template'"
-            )
+    if not listed and not counted:
+        # Where there is no such block at all, the schema says so.
+        if isinstance(document.get("inference"), dict):
+            message = "must have 'requests', or 'n_prompts' with 'request_template'"
+            yield Fault("/inference", message)
         return
     if listed:
         for field in ("n_prompts", "request_template", "dataset"):

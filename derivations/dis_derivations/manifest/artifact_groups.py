@@ -1,17 +1,16 @@
-"""The artifacts of a manifest: groups of files that share a name in the lock, a source and an object in the store.
+"""The artifacts of a manifest: groups of files with one name, one source and one object.
 
-The weights' source holds for tokenizer, config and chat template too, unless they name their own. `local_path` is the
-directory that a source's relative file paths are found in, whatever the type of the source; for the dataset it is the
-file itself.
+The weights' source holds for tokenizer, config and chat template too, unless they name their own.
+`local_path` is the directory that a source's relative file paths are found in, whatever the type of
+the source; for the dataset it is the file itself.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dis_store.digest import Sha256
-
 from dis_derivations.manifest.text_forms import declared_sha256, is_unset
+from dis_store.digest import Sha256
 
 if TYPE_CHECKING:
     from dis_derivations.manifest.loading import LoadedManifest
@@ -23,7 +22,8 @@ CONFIG = "model.config"
 CHAT_TEMPLATE = "model.chat_template"
 DATASET = "inference.prompt_dataset"
 
-# A dataset's name in its object says nothing about where it was found, so that moving it changes no id.
+# A dataset's name in its object says nothing about where it was found, so that moving it changes no
+# id.
 DATASET_NAMES = {"conversations": "dataset.json", "jsonl": "dataset.jsonl", "text": "dataset.txt"}
 
 _TOKENIZER_FILES = (
@@ -84,7 +84,8 @@ class ArtifactGroup:
         label: Its name as a target of the graph.
         files: The files that the manifest names; empty where they are to be found.
         found: Patterns of the files that are looked for in a local source when `files` is empty.
-        needed: The pattern among `found` that must match something; None where nothing need be there.
+        needed: The pattern among `found` that must match something; None where nothing need be
+            there.
     """
 
     name: str
@@ -96,7 +97,7 @@ class ArtifactGroup:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether every file is named with its digest, so that where it comes from cannot matter."""
+        """Whether every file has its digest, so that where it comes from cannot matter."""
         return bool(self.files) and all(file.sha256 is not None for file in self.files)
 
 
@@ -138,7 +139,7 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             name=CHAT_TEMPLATE,
             label="chat_template",
             source=own("chat_template", template.source),
-            files=() if template.file is None else (_file("/model/chat_template/file", template.file),),
+            files=_files_of_template(template.file),
             found=("chat_template.jinja",),
         ),
     ]
@@ -177,6 +178,10 @@ def _source(
         location=None if path is None else loaded.locate(located, path),
         field=pointer,
     )
+
+
+def _files_of_template(entry: "FileEntry | None") -> tuple[DeclaredFile, ...]:
+    return () if entry is None else (_file("/model/chat_template/file", entry),)
 
 
 def _files(pointer: str, entries: "tuple[FileEntry, ...]") -> tuple[DeclaredFile, ...]:

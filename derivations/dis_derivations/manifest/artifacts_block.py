@@ -23,7 +23,7 @@ class ArtifactStore(Block):
 
 
 class Artifacts(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     store: ArtifactStore | None = None
     lockfile: Annotated[

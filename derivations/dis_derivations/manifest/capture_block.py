@@ -1,6 +1,8 @@
 """The block `capture`: what is recorded of a generation beside its tokens."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
 
 from dis_derivations.manifest.block import Block, Items
 
@@ -29,10 +31,16 @@ class EngineTraceCapture(Block):
     events: Items[str] = ()
 
 
-class Capture(Block):
-    """Attributes: see docs/reference/manifest.md."""
+def _always(value: bool) -> bool:
+    if not value:
+        raise ValueError("must be true: tokens are always captured")
+    return value
 
-    tokens: Literal[True]
+
+class Capture(Block):
+    """The whole block; docs/reference/manifest.md describes its fields."""
+
+    tokens: Annotated[bool, AfterValidator(_always), Field(json_schema_extra={"const": True})]
     logits: LogitsCapture = LogitsCapture(enabled=False)
     activations: ActivationsCapture = ActivationsCapture(enabled=False)
     engine_trace: EngineTraceCapture = EngineTraceCapture(enabled=False)

@@ -35,7 +35,7 @@ class CudaUserspace(Block):
 
 
 class CudaStack(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     userspace: CudaUserspace = CudaUserspace()
     env: Mapping[str, str] = {}

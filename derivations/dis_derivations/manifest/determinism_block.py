@@ -35,17 +35,20 @@ class CompareRule(Block):
         return self
 
 
-class Compare(Block):
-    """One rule an observable."""
+_EXACT = CompareRule(rule="exact")
 
-    tokens: CompareRule
-    logits: CompareRule
-    activations: CompareRule
-    engine_trace: CompareRule
+
+class Compare(Block):
+    """One rule an observable; bits are compared where none is given."""
+
+    tokens: CompareRule = _EXACT
+    logits: CompareRule = _EXACT
+    activations: CompareRule = _EXACT
+    engine_trace: CompareRule = _EXACT
 
 
 class Determinism(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
-    strict_hardware: bool
-    compare: Compare
+    strict_hardware: bool = False
+    compare: Compare = Compare()

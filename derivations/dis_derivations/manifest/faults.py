@@ -46,26 +46,23 @@ class InvalidManifestError(InvalidInputError):
     """A manifest does not follow its schema.
 
     Attributes:
-        faults: All of them, in the order of the schema; the message tells the first
-            `MAX_FAULTS_TOLD`.
+        faults: The first `MAX_FAULTS_TOLD`, in the order of the schema; the message tells them.
+        count: How many there are.
     """
 
-    def __init__(self, path: Path, faults: tuple[PlacedFault, ...]) -> None:
-        lines = [str(fault) for fault in faults[:MAX_FAULTS_TOLD]]
-        if len(faults) > MAX_FAULTS_TOLD:
-            lines.append(f"and {len(faults) - MAX_FAULTS_TOLD} more")
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    def __init__(self, raw: RawManifest, faults: Iterable[Fault]) -> None:
+        found = list(dict.fromkeys(faults))
+        self.count = len(found)
+        self.faults = tuple(_place(raw, fault) for fault in found[:MAX_FAULTS_TOLD])
+        lines = [str(fault) for fault in self.faults]
+        if self.count > MAX_FAULTS_TOLD:
+            lines.append(f"and {self.count - MAX_FAULTS_TOLD} more")
+        told = "1 fault" if self.count == 1 else f"{self.count} faults"
         super().__init__(
-            f"{_shown(path)} is not a valid manifest, it has {count}",
+            f"{_shown(raw.path)} is not a valid manifest, it has {told}",
             cause="\n".join(lines),
             hint="every field is described in docs/reference/manifest.md",
         )
-        self.faults = faults
-
-
-def place_faults(raw: RawManifest, faults: Iterable[Fault]) -> tuple[PlacedFault, ...]:
-    """Return the faults with their places, each once."""
-    return tuple(_place(raw, fault) for fault in dict.fromkeys(faults))
 
 
 def _place(raw: RawManifest, fault: Fault) -> PlacedFault:

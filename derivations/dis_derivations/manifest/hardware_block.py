@@ -24,7 +24,7 @@ class Record(Block):
 
 
 class Hardware(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     constraints: Constraints = Constraints()
     record: Record = Record()

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from dis_derivations.manifest.block import Block, Items
 from dis_derivations.manifest.model_block import FileSource
 from dis_derivations.manifest.scalars import DigestText, NonEmpty
-from dis_derivations.manifest.text_forms import declared_sha256
+from dis_derivations.manifest.text_forms import check_date, declared_sha256
 from dis_store.digest import Sha256
 
 Positive = Annotated[int, Field(gt=0)]
@@ -136,10 +136,11 @@ class Batching(Block):
 
 
 class Inference(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     requests: Annotated[Items[Request], Field(min_length=1)] | None = None
     n_prompts: Positive | None = None
     request_template: RequestTemplate | None = None
     dataset: Dataset | None = None
+    pinned_date: Annotated[str, AfterValidator(check_date)] | None = None
     batching: Batching = Batching()

@@ -76,7 +76,7 @@ def validate(raw: RawManifest) -> LoadedManifest:
 
     from dis_derivations.manifest.agreement import disagreements
     from dis_derivations.manifest.fault_messages import faults_of
-    from dis_derivations.manifest.faults import InvalidManifestError, place_faults
+    from dis_derivations.manifest.faults import InvalidManifestError
     from dis_derivations.manifest.identity import manifest_id, used_document
     from dis_derivations.manifest.schema import Manifest
 
@@ -84,9 +84,8 @@ def validate(raw: RawManifest) -> LoadedManifest:
     try:
         manifest = Manifest.model_validate(raw.document)
     except ValidationError as error:
-        found = place_faults(raw, [*faults_of(error, Manifest), *between])
-        raise InvalidManifestError(raw.path, found) from error
+        raise InvalidManifestError(raw, [*faults_of(error, Manifest), *between]) from error
     if between:
-        raise InvalidManifestError(raw.path, place_faults(raw, between))
+        raise InvalidManifestError(raw, between)
     used = used_document(raw.document)
     return LoadedManifest(raw=raw, manifest=manifest, used=used, manifest_id=manifest_id(used))

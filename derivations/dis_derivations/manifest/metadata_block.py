@@ -5,7 +5,7 @@ from dis_derivations.manifest.scalars import Name, Timestamp
 
 
 class Metadata(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     name: Name
     description: str

@@ -96,7 +96,7 @@ class ChatTemplate(Block):
 
 
 class Model(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     weights: Weights
     tokenizer: FileGroup = FileGroup()

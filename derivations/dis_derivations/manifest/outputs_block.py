@@ -29,7 +29,7 @@ class BundlePolicy(Block):
 
 
 class Outputs(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     directory: DirectoryTemplate | None = None
     golden: Golden = Golden()

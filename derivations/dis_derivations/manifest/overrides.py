@@ -40,7 +40,7 @@ def parse_override(text: str) -> Override:
     path, equals, value = text.partition("=")
     pointer = path if path.startswith("/") else json_pointer.from_tokens(path.split("."))
     parts = json_pointer.tokens(pointer)
-    if not equals or not all(parts):
+    if not equals or not all(parts) or len(parts) > strict_json.MAX_DEPTH:
         raise InvalidInputError(f"--set {text!r} names no field", hint=_HINT)
     if parts[0] == "x_base_manifest":
         raise InvalidInputError(

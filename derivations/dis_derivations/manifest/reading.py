@@ -67,8 +67,8 @@ class RawManifest:
         The path returned is absolute. An override's path begins at the working directory.
         """
         origin = self.origin(pointer)
-        directory = Path.cwd() if isinstance(origin, Override) else origin.path.resolve().parent
-        return (directory / value).resolve()
+        directory = Path.cwd() if isinstance(origin, Override) else real_path(origin.path).parent
+        return real_path(directory / value)
 
 
 def read_manifest_files(path: Path, overrides: Sequence[str] = ()) -> RawManifest:
@@ -87,6 +87,18 @@ def read_manifest_files(path: Path, overrides: Sequence[str] = ()) -> RawManifes
     for override in parsed:
         document = apply_override(document, override)
     return RawManifest(path, files, documents, parsed, document)
+
+
+def real_path(path: Path) -> Path:
+    """Return `path` absolute, with its links followed as far as they lead.
+
+    Raises:
+        InvalidInputError: It holds a null character, which no path has.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError as error:
+        raise InvalidInputError(f"{str(path)!r} is not a path", cause=str(error)) from error
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +120,7 @@ def _read_chain(path: Path) -> tuple[tuple[SourceFile, ...], tuple[Mapping[str, 
     seen: list[Path] = []
     following: Path | None = path
     while following is not None:
-        identity = following.resolve()
+        identity = real_path(following)
         _refuse_endless_chain(identity, seen)
         seen.append(identity)
         file = SourceFile(following, _read(following, named_by=files[-1].path if files else None))
@@ -139,9 +151,8 @@ def _read(path: Path, *, named_by: Path | None) -> bytes:
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
         raise InvalidInputError(f"there is no file {path}", cause=blame) from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        cause = reason if blame is None else f"{reason}; {blame}"
+    except OSError as error:
+        cause = error.strerror if blame is None else f"{error.strerror}; {blame}"
         raise InvalidInputError(f"{path} cannot be read", cause=cause) from error
     if len(data) > MAX_FILE_BYTES:
         raise InvalidInputError(f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB", cause=blame)
@@ -171,4 +182,4 @@ def _base_of(file: SourceFile, document: Mapping[str, Any]) -> Path | None:
             f"{file.path} has a wrong {BASE_KEY}",
             cause="it must be the path of another manifest, as a string",
         )
-    return (file.path.resolve().parent / reference).resolve()
+    return real_path(real_path(file.path).parent / reference)

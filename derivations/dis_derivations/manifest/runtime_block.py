@@ -36,7 +36,7 @@ class Execution(Block):
 
 
 class Runtime(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     env: Mapping[str, str]
     locale: Locale | None = None

@@ -19,14 +19,18 @@ from dis_derivations.manifest.text_forms import (
 
 NonEmpty = Annotated[str, AfterValidator(check_filled), Field(json_schema_extra={"minLength": 1})]
 Name = Annotated[str, AfterValidator(check_name), Field(json_schema_extra={"minLength": 1})]
-FilePath = Annotated[str, AfterValidator(check_file_path), Field(json_schema_extra={"minLength": 1})]
+FilePath = Annotated[
+    str, AfterValidator(check_file_path), Field(json_schema_extra={"minLength": 1})
+]
 DigestText = Annotated[
     str,
     AfterValidator(check_digest),
     Field(json_schema_extra={"pattern": "^((sha256:)?[0-9a-fA-F]{64}|(sha256:)?unset)$"}),
 ]
 ImageReference = Annotated[
-    str, AfterValidator(check_image), Field(json_schema_extra={"pattern": f"^{IMAGE_PATTERN.pattern}$"})
+    str,
+    AfterValidator(check_image),
+    Field(json_schema_extra={"pattern": f"^{IMAGE_PATTERN.pattern}$"}),
 ]
 ComputeCapability = Annotated[
     str,

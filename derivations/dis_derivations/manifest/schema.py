@@ -1,6 +1,8 @@
 """The schema of a whole manifest: its fourteen blocks."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
 
 from dis_derivations.manifest.artifacts_block import Artifacts
 from dis_derivations.manifest.block import Block
@@ -20,10 +22,18 @@ KIND = "vllm.deterministic_inference_manifest"
 SCHEMA_VERSION = 1
 
 
+def _version(value: int) -> int:
+    if value != SCHEMA_VERSION:
+        raise ValueError(f"must be {SCHEMA_VERSION}, not {value}")
+    return value
+
+
 class Manifest(Block):
     """A manifest with its bases merged. Every block is required; most of what they hold is not."""
 
-    schema_version: Literal[1]
+    schema_version: Annotated[
+        int, AfterValidator(_version), Field(json_schema_extra={"const": SCHEMA_VERSION})
+    ]
     kind: Literal["vllm.deterministic_inference_manifest"]
     metadata: Metadata
     determinism: Determinism

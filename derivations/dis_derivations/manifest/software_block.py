@@ -39,7 +39,7 @@ class Python(Block):
 
 
 class SoftwareStack(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     python: Python | None = None
     nix: Any = None

@@ -5,8 +5,10 @@ ValueError with a message that fits after the name of the field.
 """
 
 import re
+from datetime import date
 
 from dis_store.digest import Sha256
+from dis_store.errors import InvalidInputError
 
 _DIGEST = re.compile(r"(?:sha256:)?[0-9a-fA-F]{64}")
 _UNSET = frozenset({"sha256:unset", "unset"})
@@ -64,13 +66,15 @@ def check_name(text: str) -> str:
 
 
 def check_file_path(text: str) -> str:
-    """Return `text` if it is a relative path that stays below where it begins, else raise ValueError."""
-    parts = text.split("/")
-    wrong = any(part in {"", ".", ".."} or len(part.encode()) > _MAX_NAME_BYTES for part in parts)
-    if wrong or "\\" in text or not text.isprintable():
+    """Return `text` if the store can hold a file of that relative path, else raise ValueError."""
+    from dis_store.path_rules import check_path
+
+    try:
+        check_path(text)
+    except InvalidInputError as error:
         raise ValueError(
-            "must be a path below the model's directory: relative, with '/', without '.' or '..'"
-        )
+            f"must be a path below the directory of its source: {error.cause}"
+        ) from error
     return text
 
 
@@ -93,6 +97,16 @@ def check_timestamp(text: str) -> str:
     if not _TIMESTAMP.fullmatch(text):
         raise ValueError('must be a time as in RFC 3339, such as "2026-01-31T12:00:00Z"')
     return text
+
+
+def check_date(text: str) -> str:
+    """Return `text` if it is a day of the calendar as `YYYY-MM-DD`, else raise ValueError."""
+    try:
+        if date.fromisoformat(text).isoformat() == text:
+            return text
+    except ValueError:
+        pass
+    raise ValueError('must be a date as YYYY-MM-DD, such as "2026-01-31"')
 
 
 def check_directory_template(text: str) -> str:

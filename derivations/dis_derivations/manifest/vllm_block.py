@@ -42,7 +42,7 @@ class EngineArgs(Block):
 
 
 class Vllm(Block):
-    """Attributes: see docs/reference/manifest.md."""
+    """The whole block; docs/reference/manifest.md describes its fields."""
 
     mode: Literal["offline", "server"] = "offline"
     reproducibility: Reproducibility = Reproducibility()

@@ -1,44 +1,60 @@
 """Files on this machine as a source: a directory, or one file under a name of ours.
 
-Symbolic links are followed within the directory, and from a snapshot of the Hugging Face cache into the `blobs` beside
-it, which is how that cache is built. Any other link is refused: a directory from elsewhere must not be able to bring
-files of this machine into a store, from where they could be published.
+Symbolic links are followed within the directory, and from a snapshot of the Hugging Face cache into
+the `blobs` beside it, which is how that cache is built. Any other link is refused: a directory from
+elsewhere must not be able to bring files of this machine into a store, from where they could be
+published.
 """
 
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dis_store.errors import BuildError, DisError, IntegrityError
-
-from dis_derivations.sources.source import Problem, Unavailable, WantedFile
+from dis_derivations.sources.source import Problem, Reason, Unavailable, WantedFile
+from dis_store.errors import BuildError, DisError, IntegrityError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
 
-# Looks at a file before it is taken: its path in the tree, and where it is. Raises DisError to refuse it.
+# Looks at a file before it is taken: its path in the tree, and where it is. Raises DisError to
+# refuse it.
 Check = Callable[[str, Path], None]
+# The same for all files of an artifact together, by their paths in the tree.
+CheckAll = Callable[[Mapping[str, Path]], None]
 
 
 def _accept(_path: str, _source: Path) -> None:
     """Accept any file."""
 
 
+def _accept_all(_files: Mapping[str, Path]) -> None:
+    """Accept any files together."""
+
+
 class LocalDirectory:
     """The files of one directory."""
 
-    def __init__(self, directory: Path, check: Check = _accept) -> None:
+    def __init__(
+        self, directory: Path, check: Check = _accept, check_all: CheckAll = _accept_all
+    ) -> None:
         self._directory = directory
         self._check = check
+        self._check_all = check_all
 
     def describe(self) -> str:
         """Return the directory."""
         return str(self._directory)
 
     def available(self) -> Unavailable | None:
-        """Return None: what is missing is told file by file."""
-        return None
+        """Return that there is no such directory."""
+        if self._directory.is_dir():
+            return None
+        missing = f"there is no directory {self._directory}"
+        return Unavailable(
+            reason=f"{self._directory} is not a directory" if self._directory.exists() else missing,
+            hint="name the directory that holds the files as local_path",
+        )
 
     def listing(self) -> list[str]:
         """Return the names of the regular files in the directory; none when it cannot be read."""
@@ -49,14 +65,22 @@ class LocalDirectory:
 
     def problem(self, path: str) -> Problem | None:
         """Return why the file cannot be taken."""
-        return _problem(self._directory, path) or _refusal(self._check, path, self._directory / path)
+        where = self._directory / path
+        return _problem(self._directory, path) or _refusal(lambda: self._check(path, where))
+
+    def disagreement(self, paths: Sequence[str]) -> Problem | None:
+        """Return why the files do not make one artifact."""
+        return _refusal(lambda: self._check_all({path: self._directory / path for path in paths}))
 
     def size(self, path: str) -> int | None:
         """Return the bytes of the file; None when it is not there."""
         return _size(self._directory / path)
 
     def fetch(
-        self, files: Sequence[WantedFile], writer: "TreeWriter", check_interrupted: Callable[[], None]
+        self,
+        files: Sequence[WantedFile],
+        writer: "TreeWriter",
+        check_interrupted: Callable[[], None],
     ) -> "list[WrittenFile]":
         """Read each file once into the tree."""
         written: list[WrittenFile] = []
@@ -90,12 +114,19 @@ class LocalFile:
         """Return why the file cannot be taken."""
         return _kind_problem(self._file)
 
+    def disagreement(self, paths: Sequence[str]) -> Problem | None:  # noqa: ARG002 - as above
+        """Return None: one file agrees with itself."""
+        return None
+
     def size(self, path: str) -> int | None:  # noqa: ARG002 - it has one file only
         """Return the bytes of the file; None when it is not there."""
         return _size(self._file)
 
     def fetch(
-        self, files: Sequence[WantedFile], writer: "TreeWriter", check_interrupted: Callable[[], None]
+        self,
+        files: Sequence[WantedFile],
+        writer: "TreeWriter",
+        check_interrupted: Callable[[], None],
     ) -> "list[WrittenFile]":
         """Read the file once into the tree."""
         check_interrupted()
@@ -123,7 +154,8 @@ def check_arrived(wanted: WantedFile, written: "WrittenFile", source: str) -> No
 
 
 def _take(wanted: WantedFile, source: Path, writer: "TreeWriter") -> "WrittenFile":
-    # Model files are data whatever their mode says; a copy from a disk and one from a hub must make one object.
+    # Model files are data whatever their mode says; a copy from a disk and one from a hub must make
+    # one object.
     written = writer.ingest(wanted.path, source, executable=False)
     check_arrived(wanted, written, str(source))
     return written
@@ -134,11 +166,13 @@ def _require(problem: Problem | None, path: str) -> None:
         raise BuildError(f"{path} cannot be fetched", cause=problem.message)
 
 
-def _refusal(check: Check, path: str, source: Path) -> Problem | None:
+def _refusal(check: Callable[[], None]) -> Problem | None:
     try:
-        check(path, source.resolve())
+        check()
     except DisError as error:
-        return Problem("not_weights", str(error))
+        unfit = isinstance(error, UnfitEnvironmentError)
+        reason: Reason = "format_unavailable" if unfit else "unsafe_file"
+        return Problem(reason, str(error), error.hint)
     return None
 
 
@@ -150,7 +184,10 @@ def _problem(directory: Path, path: str) -> Problem | None:
     real = source.resolve()
     if any(real.is_relative_to(place) for place in _allowed(directory)):
         return None
-    return Problem("symlink", f"{source} is a link to {real}, outside of its directory; put a copy there (cp -L)")
+    return Problem(
+        "symlink",
+        f"{source} is a link to {real}, outside of its directory; put a copy there (cp -L)",
+    )
 
 
 def _allowed(directory: Path) -> list[Path]:
@@ -166,7 +203,9 @@ def _kind_problem(source: Path) -> Problem | None:
     except (FileNotFoundError, NotADirectoryError):
         return Problem("not_found", f"there is no file {source}")
     except (OSError, ValueError) as error:
-        return Problem("not_found", f"{source} cannot be read: {getattr(error, 'strerror', None) or error}")
+        return Problem(
+            "not_found", f"{source} cannot be read: {getattr(error, 'strerror', None) or error}"
+        )
     if stat.S_ISREG(mode):
         return None
     kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a directory"

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dis_store.digest import Sha256
-from dis_store.errors import UnfitEnvironmentError
-
 from dis_derivations.manifest.artifact_groups import artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.sources.registry import open_source
 from dis_derivations.sources.source import WantedFile
+from dis_store.digest import Sha256
+from dis_store.errors import UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter

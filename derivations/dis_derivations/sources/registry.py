@@ -1,19 +1,19 @@
 """The kinds of sources by their type in a manifest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from dis_store.errors import BuildError
 
 from dis_derivations.manifest.artifact_groups import DATASET, WEIGHTS, ArtifactGroup
 from dis_derivations.sources.local import LocalDirectory, LocalFile
 from dis_derivations.sources.source import Problem, Source, Unavailable, WantedFile
+from dis_store.errors import BuildError
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
 
-# What a type is called in a message. A later version replaces the entry here by a factory of its own.
+# What a type is called in a message. A later version replaces the entry here by a factory of its
+# own.
 _NOT_YET = {
     "huggingface": "the Hugging Face Hub",
     "url": "a URL",
@@ -37,7 +37,8 @@ class NotYetAvailable:
     def available(self) -> Unavailable | None:
         """Return why it is not available, and how to do without it."""
         return Unavailable(
-            reason=f"fetching from {self.describe()} (source type {self._type!r}) is not available in this version",
+            reason=f"fetching from {self.describe()} is not available in this version of dis, "
+            "and no local_path says where the files are",
             hint=f"say where the files are on this machine: --set {self._field}.local_path=DIR",
         )
 
@@ -47,7 +48,13 @@ class NotYetAvailable:
 
     def problem(self, path: str) -> Problem | None:
         """Return that the file cannot be had."""
-        return Problem("source_unavailable", f"{path} cannot be fetched from {self.describe()} by this version")
+        return Problem(
+            "source_unavailable", f"{path} cannot be fetched from {self.describe()} by this version"
+        )
+
+    def disagreement(self, paths: Sequence[str]) -> Problem | None:  # noqa: ARG002 - none is known
+        """Return None."""
+        return None
 
     def size(self, path: str) -> int | None:  # noqa: ARG002 - no file of it is known
         """Return None."""
@@ -64,24 +71,30 @@ class NotYetAvailable:
         Raises:
             BuildError: Always.
         """
-        raise BuildError(f"{len(files)} files cannot be fetched from {self.describe()} by this version of dis")
+        raise BuildError(
+            f"{len(files)} files cannot be fetched from {self.describe()} by this version of dis"
+        )
 
 
 def open_source(group: ArtifactGroup) -> Source:
-    """Return the source of an artifact. Files at a `local_path` are used whatever the type of the source."""
+    """Return the source of an artifact; files at a `local_path` serve any type of source."""
     location = group.source.location
     if location is None:
         return NotYetAvailable(group.source.type, group.source.field)
     if group.name == DATASET:
         return LocalFile(location, group.files[0].path)
     if group.name == WEIGHTS:
-        return LocalDirectory(location, check=_check_weights)
-    return LocalDirectory(location)
+        return LocalDirectory(location, check=_check_file, check_all=_check_weights)
+    return LocalDirectory(location, check=_check_file)
 
 
-def _check_weights(path: str, source: Path) -> None:
+def _check_file(path: str, source: Path) -> None:
     from dis_derivations.artifacts.weights_check import check_weight_file
 
-    # An index of shards is JSON beside the weights, and no weights itself.
-    if not path.endswith(".json"):
-        check_weight_file(path, source)
+    check_weight_file(path, source)
+
+
+def _check_weights(files: Mapping[str, Path]) -> None:
+    from dis_derivations.artifacts.weights_check import check_checkpoint
+
+    check_checkpoint(files)

@@ -19,7 +19,8 @@ Reason = Literal[
     "not_found",
     "not_a_file",
     "symlink",
-    "not_weights",
+    "unsafe_file",
+    "format_unavailable",
 ]
 
 
@@ -33,10 +34,11 @@ class Unavailable:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a source cannot give one file: a word for programs, and a sentence."""
+    """Why a source cannot give a file: a word for programs, a sentence, and what to do."""
 
     reason: Reason
     message: str
+    hint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,11 @@ class Source(Protocol):
         ...
 
     def problem(self, path: str) -> Problem | None:
-        """Return why it cannot give the file, as far as can be told before its bytes are read; None when it can."""
+        """Return why it cannot give the file, as far as its header tells; None when it can."""
+        ...
+
+    def disagreement(self, paths: Sequence[str]) -> Problem | None:
+        """Return why these files do not make one artifact, as far as their headers tell."""
         ...
 
     def size(self, path: str) -> int | None:
@@ -76,7 +82,10 @@ class Source(Protocol):
         ...
 
     def fetch(
-        self, files: Sequence[WantedFile], writer: "TreeWriter", check_interrupted: Callable[[], None]
+        self,
+        files: Sequence[WantedFile],
+        writer: "TreeWriter",
+        check_interrupted: Callable[[], None],
     ) -> "list[WrittenFile]":
         """Write the files into a tree and return what was written, in the same order.
 

@@ -1,0 +1,126 @@
+"""Bringing the files of an artifact into the store, which is what locking a local source is."""
+
+import getpass
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from dis_derivations.graph.keys import fixed_output_key
+from dis_derivations.lock.document import LockedFile
+from dis_derivations.lock.staleness import retrieval_of
+from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile
+from dis_derivations.sources.source import Source, WantedFile
+from dis_store.digest import Digest, Sha256
+
+if TYPE_CHECKING:
+    from dis_store import Store
+
+OUTPUT = "out"
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """An artifact that is to be locked: its source, and the files that are taken from it."""
+
+    group: ArtifactGroup
+    source: Source
+    files: tuple[DeclaredFile, ...]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A file whose bytes are not those that its manifest declares."""
+
+    name: str
+    path: str
+    declared: Sha256
+    found: Sha256
+    source: str
+
+
+def ingest_group(
+    store: "Store", plan: GroupPlan, check_interrupted: Callable[[], None]
+) -> tuple[list[LockedFile], list[Mismatch]]:
+    """Read the files of an artifact into one object, and record it under the key of its files.
+
+    When a file is not what was declared, nothing is registered and the mismatches are returned.
+
+    Raises:
+        BuildError: A file cannot be read.
+    """
+    started_at = now()
+    wanted = [WantedFile(file.path) for file in plan.files]
+    expected_bytes = sum(plan.source.size(file.path) or 0 for file in plan.files)
+    with store.new_tree(expected_bytes=expected_bytes) as tree:
+        written = plan.source.fetch(wanted, tree, check_interrupted)
+        pairs = zip(plan.files, written, strict=True)
+        mismatches = [
+            Mismatch(plan.group.name, file.path, file.sha256, found.sha256, plan.source.describe())
+            for file, found in pairs
+            if file.sha256 is not None and file.sha256 != found.sha256
+        ]
+        if mismatches:
+            return [], mismatches
+        digest = tree.register()
+    retrieval = retrieval_of(plan.group)
+    locked = [
+        LockedFile(
+            name=plan.group.name,
+            path=file.path,
+            size=file.size,
+            digest=file.sha256,
+            executable=False,
+            digest_source="computed",
+            retrieval=retrieval,
+        )
+        for file in written
+    ]
+    _record(store, locked, digest, started_at)
+    return locked, []
+
+
+def now() -> str:
+    """Return the time in UTC as in RFC 3339."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _record(store: "Store", locked: list[LockedFile], digest: Digest, started_at: str) -> None:
+    from dis_store import Realisation
+
+    key = fixed_output_key(
+        {
+            "path": file.path,
+            "size": file.size,
+            "sha256": str(file.digest),
+            "executable": file.executable,
+        }
+        for file in locked
+    )
+    # Reading the same bytes again is no news about them.
+    if (chosen := store.chosen(key)) is not None and chosen.outputs.get(OUTPUT) == digest:
+        return
+    store.add_realisation(
+        Realisation(
+            key=key,
+            builder="files",
+            outputs={OUTPUT: digest},
+            compared=(OUTPUT,),
+            inputs={},
+            derivation=None,
+            platform={"class": "any", "facts": {}},
+            origin="ingested",
+            started_at=started_at,
+            finished_at=now(),
+            host=socket.gethostname(),
+            user=_user(),
+        )
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

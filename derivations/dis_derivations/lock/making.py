@@ -1,0 +1,38 @@
+"""`dis lock` as a function: resolve what is not pinned yet, and write the lock where it belongs."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dis_derivations.lock.document import Lock
+from dis_derivations.lock.location import LockLocation
+from dis_derivations.lock.resolution import resolve_lock
+from dis_derivations.manifest.loading import LoadedManifest
+
+if TYPE_CHECKING:
+    from dis_store import Store
+
+
+def make_lock(
+    store: "Store", loaded: LoadedManifest, location: LockLocation, *, update: Collection[str] = ()
+) -> tuple[Lock, Path]:
+    """Return the lock of a manifest and the file it was written to.
+
+    Args:
+        store: Gets the files of local sources.
+        loaded: The manifest.
+        location: Where the lock is, if there is one, and goes. A lock that would not change is not written.
+        update: Names of artifacts to pin again.
+
+    Raises:
+        LockRefusedError: Lists every item that cannot be pinned, and why.
+        InvalidInputError: The lock that is there cannot be read, or `update` names no artifact.
+        UnfitEnvironmentError: The lock cannot be written.
+    """
+    data = location.read()
+    name = "the embedded lock" if location.path is None else str(location.path)
+    previous = None if data is None else Lock.decode(data, name=name)
+    lock = resolve_lock(loaded, store, previous=previous, update=update)
+    if lock is previous and location.path is not None:
+        return lock, location.path
+    return lock, location.write(lock.encode())

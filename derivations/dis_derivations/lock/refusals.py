@@ -1,0 +1,229 @@
+"""What cannot be locked, item by item, with the true reason of each."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dis_derivations.manifest.artifact_groups import WEIGHTS, ArtifactGroup, DeclaredFile
+from dis_derivations.manifest.loading import LoadedManifest
+from dis_derivations.manifest.text_forms import declared_sha256, is_commit, is_unset
+from dis_derivations.sources.source import Problem, Reason, Source
+from dis_store.digest import Sha256
+from dis_store.errors import InvalidInputError
+
+# What another machine or a later version could do; every other reason is the manifest's to mend.
+_NOT_THE_MANIFESTS = frozenset({"source_unavailable", "format_unavailable", "not_found"})
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+_UNSET = "its digest is unset"
+_INVENTED = "its digest is invented: no file has it, it is the hash of the manifest's own metadata"
+
+
+@dataclass(frozen=True)
+class RefusedItem:
+    """One thing that cannot be locked.
+
+    Attributes:
+        name: The artifact, such as `model.weight`.
+        path: The file, or what else of the artifact it is about.
+        reason: A word for programs.
+        message: The reason in a sentence.
+        field: The JSON Pointer of the field in the manifest.
+        hint: What to do about this very item, where there is more to say than for all of its kind.
+    """
+
+    name: str
+    path: str
+    reason: Reason
+    message: str
+    field: str
+    hint: str | None = None
+
+    def as_json(self) -> dict[str, str]:
+        """Return the item for `--json`."""
+        return {
+            "name": self.name,
+            "path": self.path,
+            "reason": self.reason,
+            "message": self.message,
+            "field": self.field,
+        }
+
+
+class LockRefusedError(InvalidInputError):
+    """A manifest cannot be locked as it is.
+
+    Attributes:
+        items: Everything that cannot be locked; the message lists them all.
+    """
+
+    def __init__(self, manifest: Path, items: tuple[RefusedItem, ...]) -> None:
+        count = "1 item" if len(items) == 1 else f"{len(items)} items"
+        super().__init__(
+            f"{manifest} cannot be locked, {count} cannot be pinned",
+            cause="\n".join(f"{item.name} {item.path}: {item.message}" for item in items),
+            hint="\n".join(_hints(items)),
+        )
+        self.items = items
+
+
+class LockUnavailableError(LockRefusedError):
+    """A manifest cannot be locked here or by this version; nothing in it need be wrong."""
+
+    exit_code = 5
+
+
+def refuse(manifest: Path, items: Iterable[RefusedItem]) -> None:
+    """Raise when there is anything to refuse.
+
+    Raises:
+        LockRefusedError: The manifest is at fault in at least one item.
+        LockUnavailableError: Only this version or this machine is the reason of every item.
+    """
+    # A source that several artifacts share is at fault once.
+    once: dict[tuple[str, str, str], RefusedItem] = {}
+    for item in items:
+        once.setdefault((item.field, item.reason, item.path), item)
+    refused = tuple(once.values())
+    if not refused:
+        return
+    elsewhere = all(item.reason in _NOT_THE_MANIFESTS for item in refused)
+    raise (LockUnavailableError if elsewhere else LockRefusedError)(manifest, refused)
+
+
+def group_refusals(
+    group: ArtifactGroup,
+    source: Source,
+    files: tuple[DeclaredFile, ...],
+    invented: Mapping[str, Sha256],
+) -> Iterator[RefusedItem]:
+    """Yield why files of a group cannot be locked, as far as it can be told from file headers."""
+    yield from _revision(group)
+    if not files and group.needed is not None:
+        yield _nothing_found(group, group.needed, source)
+    refused = False
+    for file in files:
+        problem = _file_problem(source, file, invented)
+        if problem is not None:
+            refused = True
+            yield _item(group, file.path, problem, file.field)
+    together = None if refused else source.disagreement([file.path for file in files])
+    if together is not None:
+        yield _item(group, "*", together, group.source.field)
+
+
+def _item(group: ArtifactGroup, path: str, problem: Problem, field: str) -> RefusedItem:
+    return RefusedItem(group.name, path, problem.reason, problem.message, field, problem.hint)
+
+
+def _nothing_found(group: ArtifactGroup, needed: str, source: Source) -> RefusedItem:
+    field = group.source.field
+    if (unavailable := source.available()) is not None:
+        return RefusedItem(group.name, needed, "source_unavailable", unavailable.reason, field)
+    message = f"no such file was found in {source.describe()}"
+    pickles = [name for name in source.listing() if name.endswith(_PICKLES)]
+    if group.name == WEIGHTS and pickles:
+        message += f"; {pickles[0]} may be pickled weights, which dis does not load"
+    return RefusedItem(group.name, needed, "not_found", message, field)
+
+
+def _file_problem(
+    source: Source, file: DeclaredFile, invented: Mapping[str, Sha256]
+) -> Problem | None:
+    if file.field in invented:
+        return Problem("digest_invented", _INVENTED)
+    if file.unset:
+        return Problem("digest_unset", _UNSET)
+    if (unavailable := source.available()) is not None:
+        unchecked = "" if file.sha256 is None else ", so its declared digest cannot be checked"
+        return Problem("source_unavailable", f"{unavailable.reason}{unchecked}")
+    return source.problem(file.path)
+
+
+def _revision(group: ArtifactGroup) -> Iterator[RefusedItem]:
+    source = group.source
+    if source.type != "huggingface" or is_commit(source.revision):
+        return
+    path, field = source.repository or "", f"{source.field}/revision"
+    if source.revision is None or source.revision.lower() == "unset":
+        yield RefusedItem(group.name, path, "revision_unset", "its revision is unset", field)
+    else:
+        message = (
+            f"its revision {source.revision!r} is a branch or tag, which can move, and no commit"
+        )
+        yield RefusedItem(group.name, path, "revision_not_a_commit", message, field)
+
+
+def other_refusals(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterator[RefusedItem]:
+    """Yield what a manifest declares and this version has no way to pin.
+
+    That is Python packages, CUDA libraries, a model's own code, and prompts without a dataset.
+    """
+    yield from _packages(loaded, invented)
+    yield from _cuda(loaded, invented)
+    yield from _remote_code(loaded, invented)
+    inference = loaded.manifest.inference
+    if inference.n_prompts is not None and inference.dataset is None:
+        yield RefusedItem(
+            "inference.prompt_dataset",
+            "dataset",
+            "dataset_missing",
+            f"n_prompts is {inference.n_prompts}, and inference.dataset names no file of prompts",
+            "/inference/dataset",
+        )
+
+
+def _packages(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterator[RefusedItem]:
+    stack = loaded.manifest.software_stack
+    for index, package in enumerate(stack.python.packages if stack.python else ()):
+        field = f"/software_stack/python/packages/{index}/source/digest"
+        what = f"Python packages (source type {package.source.type!r})"
+        reason = _unfetchable(package.source.digest, field, invented, what)
+        yield RefusedItem(f"python.package.{package.name}", package.name, *reason, field)
+    for index, _ in enumerate(stack.compiled_extensions):
+        message = "compiled extensions cannot be pinned by this version"
+        field = f"/software_stack/compiled_extensions/{index}"
+        yield RefusedItem("compiled_extension", str(index), "source_unavailable", message, field)
+
+
+def _cuda(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterator[RefusedItem]:
+    for name, library in loaded.manifest.cuda_stack.userspace.declared().items():
+        field = f"/cuda_stack/userspace/{name}/digest"
+        reason = _unfetchable(library.digest, field, invented, "CUDA libraries")
+        yield RefusedItem(f"cuda.userspace.{name}", name, *reason, field)
+
+
+def _remote_code(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterator[RefusedItem]:
+    source = loaded.manifest.model.weights.source
+    if source.remote_code_digest is not None or source.remote_code_commit is not None:
+        field = "/model/weights/source/remote_code_digest"
+        reason = _unfetchable(source.remote_code_digest, field, invented, "a model's own code")
+        yield RefusedItem("model.remote_code", source.repository or "", *reason, field)
+
+
+def _unfetchable(
+    digest: str | None, field: str, invented: Mapping[str, Sha256], what: str
+) -> tuple[Reason, str]:
+    if field in invented:
+        return "digest_invented", _INVENTED
+    if declared_sha256(digest) is None:
+        return "digest_unset", _UNSET if is_unset(digest) else "it declares no digest"
+    return (
+        "source_unavailable",
+        f"{what} cannot be fetched by this version, so the digest cannot be checked",
+    )
+
+
+def _hints(items: tuple[RefusedItem, ...]) -> Iterator[str]:
+    reasons = {item.reason for item in items}
+    yield from dict.fromkeys(item.hint for item in items if item.hint is not None)
+    names = {item.name.partition(".")[0] for item in items if item.reason != "dataset_missing"}
+    if reasons & {"digest_unset", "digest_invented"} and "model" in names:
+        yield "leave out digests of files that are at hand: they are computed from local_path"
+    if reasons & {"source_unavailable", "not_found"} and "model" in names:
+        yield "say where the model's files are: --set model.weights.source.local_path=DIR"
+    if names & {"python", "cuda", "compiled_extension"}:
+        yield "drop packages and CUDA libraries that the engine does not need from the manifest"
+    if "dataset_missing" in reasons:
+        yield "name the file of prompts: --set inference.dataset.source=FILE"
+    if reasons & {"revision_unset", "revision_not_a_commit"}:
+        yield "name the commit: --set model.weights.source.revision=<40 hexadecimal digits>"
