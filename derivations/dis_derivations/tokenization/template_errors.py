@@ -1,0 +1,13 @@
+"""What can be wrong with a chat template."""
+
+from dis_store.errors import InvalidInputError
+
+GIVE_ANOTHER = "give another template as model.chat_template.file"
+
+
+class ChatTemplateError(InvalidInputError):
+    """A chat template cannot be rendered, or does not accept the conversation."""
+
+
+class RunawayTemplateError(ChatTemplateError):
+    """A chat template does, or makes, far more than any prompt needs."""
