@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
+from dis_derivations.realisation.building import BuildContext
 from dis_store import canonical_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
-
-from dis_derivations.realisation.building import BuildContext
 
 MODEL_DIRECTORY = "model"
 CLOSURE_DOCUMENT = "closure.json"
@@ -21,7 +20,8 @@ class ClosureBuilder:
         """Refer to each file of the inputs once; no bytes are copied.
 
         Raises:
-            InvalidInputError: Two parts of the model bring a file of the same name with different content.
+            InvalidInputError: Two parts of the model bring a file of the same name with different
+                content.
         """
         owners: dict[str, tuple[str, Digest]] = {}
         with context.store.new_tree() as tree:

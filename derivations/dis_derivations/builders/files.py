@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from dis_store.digest import Digest
-
 from dis_derivations.realisation.building import BuildContext
+from dis_store.digest import Digest
 
 
 class FilesBuilder:
@@ -20,6 +19,8 @@ class FilesBuilder:
             BuildError: No source has a file.
         """
         args = context.derivation.args
-        with context.store.new_tree(expected_bytes=sum(file["size"] for file in args["files"])) as tree:
+        with context.store.new_tree(
+            expected_bytes=sum(file["size"] for file in args["files"])
+        ) as tree:
             context.sources.fetch(args["kind"], args["files"], tree, context.check_interrupted)
             return {"out": tree.register()}

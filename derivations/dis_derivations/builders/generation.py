@@ -4,16 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dis_store import canonical_json, strict_json
-from dis_store.digest import Digest
-from dis_store.errors import IntegrityError
-
 from dis_derivations.builders.closure import CLOSURE_DOCUMENT, MODEL_DIRECTORY
 from dis_derivations.builders.requests import REQUESTS_DOCUMENT
 from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.runs.bundle import ENGINE_DOCUMENT, TOKENS_DOCUMENT
 from dis_derivations.runs.recording import ResultRecorder
+from dis_store import canonical_json, strict_json
+from dis_store.digest import Digest
+from dis_store.errors import IntegrityError
 
 RUN_LOG = "run_log.json"
 
@@ -35,17 +34,28 @@ class GenerationBuilder:
 
         store, closure = context.store, context.inputs["closure"].object
         files, integrity = _verified_model(context, closure)
-        spec = strict_json.decode(store.read_bytes(closure, CLOSURE_DOCUMENT), name=CLOSURE_DOCUMENT)["engine"]
-        requests = parse_requests(store.read_bytes(context.inputs["requests"].object, REQUESTS_DOCUMENT))
+        spec = strict_json.decode(
+            store.read_bytes(closure, CLOSURE_DOCUMENT), name=CLOSURE_DOCUMENT
+        )["engine"]
+        requests = parse_requests(
+            store.read_bytes(context.inputs["requests"].object, REQUESTS_DOCUMENT)
+        )
         engine = open_engine(spec, files)
-        batching = Batching(**context.derivation.args.get("batching", context.hints.get("batching", {})))
+        batching = Batching(
+            **context.derivation.args.get("batching", context.hints.get("batching", {}))
+        )
         loaded = context.log.seconds()
         context.log.write(f"{spec['name']} engine loaded; {len(requests)} requests")
-        with store.new_tree() as tree, ResultRecorder(context.derivation.args["capture"]) as recorder:
+        with (
+            store.new_tree() as tree,
+            ResultRecorder(context.derivation.args["capture"]) as recorder,
+        ):
             sequences = engine.generate(requests, batching, recorder, _progress(context))
             generated = context.log.seconds()
             tree.write_bytes(TOKENS_DOCUMENT, _tokens_document(sequences))
-            tree.write_bytes(ENGINE_DOCUMENT, canonical_json.encode({"format": 1, **engine.identity()}))
+            tree.write_bytes(
+                ENGINE_DOCUMENT, canonical_json.encode({"format": 1, **engine.identity()})
+            )
             recorder.write_captures(tree)
             results = tree.register()
             steps = recorder.steps
@@ -81,7 +91,9 @@ def open_engine(spec: Mapping[str, Any], files: Mapping[str, Path]) -> Engine:
     return open_reference_engine(files, max_model_len=spec["settings"].get("max_model_len"))
 
 
-def _verified_model(context: BuildContext, closure: Digest) -> tuple[dict[str, Path], list[dict[str, Any]]]:
+def _verified_model(
+    context: BuildContext, closure: Digest
+) -> tuple[dict[str, Path], list[dict[str, Any]]]:
     """Return the model's files by name, each hashed again now, and the record of that check."""
     from blake3 import blake3
 
@@ -100,7 +112,9 @@ def _verified_model(context: BuildContext, closure: Digest) -> tuple[dict[str, P
             )
         name = file.path.removeprefix(f"{MODEL_DIRECTORY}/")
         files[name] = file.real
-        record.append({"path": name, "blake3": str(file.blake3), "size": file.size, "verified": True})
+        record.append(
+            {"path": name, "blake3": str(file.blake3), "size": file.size, "verified": True}
+        )
     return files, record
 
 

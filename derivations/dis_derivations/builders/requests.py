@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from dis_store.digest import Digest
-
 from dis_derivations.realisation.building import BuildContext
+from dis_store.digest import Digest
 
 REQUESTS_DOCUMENT = "requests.json"
 
@@ -18,7 +17,8 @@ class RequestsBuilder:
         """Tokenise every prompt.
 
         Raises:
-            InvalidInputError: A prompt, the dataset, the template or the tokenizer cannot be used as it is.
+            InvalidInputError: A prompt, the dataset, the template or the tokenizer cannot be used
+                as it is.
         """
         from dis_derivations.tokenization.requests_document import build_requests, parse_requests
 
@@ -44,7 +44,10 @@ def _files(context: BuildContext, name: str) -> dict[str, bytes]:
     if name not in context.inputs:
         return {}
     source = context.inputs[name].object
-    return {file.path: context.store.read_bytes(source, file.path) for file in context.store.files(source)}
+    return {
+        file.path: context.store.read_bytes(source, file.path)
+        for file in context.store.files(source)
+    }
 
 
 def _only_file(context: BuildContext, name: str) -> bytes | None:

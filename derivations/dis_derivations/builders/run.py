@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dis_store import canonical_json, strict_json
-from dis_store.digest import Digest
-
 from dis_derivations.builders.requests import REQUESTS_DOCUMENT
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.runs import bundle
+from dis_store import canonical_json, strict_json
+from dis_store.digest import Digest
 
 
 class RunBuilder:
@@ -24,7 +23,9 @@ class RunBuilder:
         captured = [file.path for file in context.store.files(results.object)]
         engine = _read(context, results.object, bundle.ENGINE_DOCUMENT)
         documents = {
-            bundle.BUNDLE_DOCUMENT: bundle.bundle_document(args, objects, engine, results.platform, captured),
+            bundle.BUNDLE_DOCUMENT: bundle.bundle_document(
+                args, objects, engine, results.platform, captured
+            ),
             bundle.MANIFEST_DOCUMENT: args["manifest"],
             bundle.LOCK_DOCUMENT: args["lock"],
             bundle.TOKENS_DOCUMENT: bundle.tokens_document(

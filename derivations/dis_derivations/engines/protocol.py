@@ -1,8 +1,8 @@
 """What every inference engine offers, whatever it runs on.
 
-An engine receives token ids only; tokenising is the `requests` derivation's work. It reports about itself through
-`identity`, and hands everything that was asked to be captured to a `CaptureSink` while it runs, so that no engine keeps
-the logits of a whole run in memory.
+An engine receives token ids only; tokenising is the `requests` derivation's work. It reports about
+itself through `identity`, and hands everything that was asked to be captured to a `CaptureSink`
+while it runs, so that no engine keeps the logits of a whole run in memory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,9 +59,10 @@ class GeneratedSequence:
 
     Attributes:
         output_token_ids: Every token chosen, a stopping one included.
-        finish_reason: `stop` for an end-of-sequence token, a stop token or a stop string; `length` for `max_tokens`
-            or the end of the model's context.
-        stop_reason: The stop token's id or the stop string; None for the model's own end of sequence and for `length`.
+        finish_reason: `stop` for an end-of-sequence token, a stop token or a stop string; `length`
+            for `max_tokens` or the end of the model's context.
+        stop_reason: The stop token's id or the stop string; None for the model's own end of
+            sequence and for `length`.
         text: The decoded output without special tokens, cut before a stop string.
     """
 
@@ -118,6 +119,7 @@ class Engine(Protocol):
     ) -> list[GeneratedSequence]:
         """Return one sequence a request, in the order of the requests.
 
-        `on_progress` is called at least once a step; an exception it raises (an interruption) ends the generation.
+        `on_progress` is called at least once a step; an exception it raises (an interruption) ends
+        the generation.
         """
         ...

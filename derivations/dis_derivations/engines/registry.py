@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dis_store.errors import UnfitEnvironmentError
-
 from dis_derivations.graph.derivation import PlatformClass
+from dis_store.errors import UnfitEnvironmentError
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,9 @@ class EngineKind:
 
     def settings(self, engine_args: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that are part of a result's identity, as the manifest wrote them."""
-        return {name: engine_args[name] for name in self.counting_engine_args if name in engine_args}
+        return {
+            name: engine_args[name] for name in self.counting_engine_args if name in engine_args
+        }
 
 
 REFERENCE = EngineKind(

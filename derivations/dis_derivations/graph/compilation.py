@@ -1,31 +1,38 @@
-"""Compile a locked manifest into its graph of derivations: a pure function, so the graph can be shown before a byte moves.
+"""Compile a locked manifest into its graph of derivations, purely: it can be shown before a byte moves.
 
     weights, tokenizer, config, chat_template ─> closure ─┐
     dataset, tokenizer, chat_template ─> requests ────────┴─> generation ─> run
 
-Only what can change a byte of a derivation's compared outputs enters it. A description or an owner reaches the `run`
-alone, so editing one costs no generation; an output directory reaches nothing.
+Only what can change a byte of a derivation's compared outputs enters it. A description or an owner
+reaches the `run` alone, so editing one costs no generation; an output directory reaches nothing.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from dis_store.errors import InvalidInputError
-
 from dis_derivations.engines.registry import EngineKind, engine_kind
 from dis_derivations.graph.derivation import Derivation, OutputReference
 from dis_derivations.graph.graph import Graph, graph_of
 from dis_derivations.lock.document import Lock
+from dis_derivations.manifest.artifact_groups import (
+    CHAT_TEMPLATE,
+    CONFIG,
+    DATASET,
+    TOKENIZER,
+    WEIGHTS,
+)
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.tokenization.library_versions import library_versions
+from dis_store.errors import InvalidInputError
 
-# Fixed outputs in the order in which people think of them, with the name of their artifacts in a lock.
+# Fixed outputs in the order in which people think of them, with the name of their artifacts in a
+# lock.
 FIXED_OUTPUTS = {
-    "weights": "model.weight",
-    "tokenizer": "model.tokenizer",
-    "config": "model.config",
-    "chat_template": "model.chat_template",
-    "dataset": "inference.prompt_dataset",
+    "weights": WEIGHTS,
+    "tokenizer": TOKENIZER,
+    "config": CONFIG,
+    "chat_template": CHAT_TEMPLATE,
+    "dataset": DATASET,
 }
 _MODEL_PARTS = ("weights", "tokenizer", "config", "chat_template")
 _REQUIRED = ("weights", "tokenizer", "config")
@@ -45,7 +52,13 @@ def compile_graph(loaded: LoadedManifest, lock: Lock) -> Graph:
     requests = _requests(name, document, fixed)
     closure = _closure(name, document, engine, fixed)
     generation = _generation(name, document, engine, closure, requests)
-    run = _run(loaded, lock, engine, fixed, {"closure": closure, "requests": requests, "results": generation})
+    run = _run(
+        loaded,
+        lock,
+        engine,
+        fixed,
+        {"closure": closure, "requests": requests, "results": generation},
+    )
     derivations = [*fixed.values(), requests, closure, generation, run]
     targets = {label: derivation.digest for label, derivation in fixed.items()}
     for derivation in (requests, closure, generation, run):
@@ -57,7 +70,12 @@ def _fixed_outputs(name: str, lock: Lock) -> dict[str, Derivation]:
     found: dict[str, Derivation] = {}
     for label, artifact in FIXED_OUTPUTS.items():
         files = [
-            {"path": file.path, "size": file.size, "sha256": str(file.digest), "executable": file.executable}
+            {
+                "path": file.path,
+                "size": file.size,
+                "sha256": str(file.digest),
+                "executable": file.executable,
+            }
             for file in lock.artifacts
             if file.name == artifact
         ]
@@ -67,14 +85,18 @@ def _fixed_outputs(name: str, lock: Lock) -> dict[str, Derivation]:
                 builder="files",
                 builder_version=1,
                 inputs={},
-                args={"kind": label, "files": sorted(files, key=lambda file: str(file["path"]).encode())},
+                args={
+                    "kind": label,
+                    "files": sorted(files, key=lambda file: str(file["path"]).encode()),
+                },
                 platform="any",
                 outputs=("out",),
                 compared=("out",),
             )
     if missing := [label for label in _REQUIRED if label not in found]:
         raise InvalidInputError(
-            f"the lock of {name} has no {', '.join(missing)}", hint="lock the manifest again: dis lock CONFIG"
+            f"the lock of {name} has no {', '.join(missing)}",
+            hint="lock the manifest again: dis lock CONFIG",
         )
     return found
 
@@ -83,18 +105,28 @@ def _out(derivation: Derivation, output: str = "out") -> OutputReference:
     return OutputReference(derivation.digest, output)
 
 
-def _requests(name: str, document: Mapping[str, Any], fixed: Mapping[str, Derivation]) -> Derivation:
+def _requests(
+    name: str, document: Mapping[str, Any], fixed: Mapping[str, Derivation]
+) -> Derivation:
     inference = document["inference"]
-    spec = {key: inference[key] for key in ("requests", "n_prompts", "request_template") if key in inference}
+    spec = {
+        key: inference[key]
+        for key in ("requests", "n_prompts", "request_template")
+        if key in inference
+    }
     args: dict[str, Any] = {"spec": without_extensions(spec), "libraries": library_versions()}
     if "dataset" in fixed:
         args["dataset_format"] = inference["dataset"].get("format", "conversations")
+    if "pinned_date" in inference:
+        args["pinned_date"] = inference["pinned_date"]
     return Derivation(
         name=f"{name}-requests",
         builder="requests",
         builder_version=1,
         inputs={
-            label: _out(fixed[label]) for label in ("tokenizer", "chat_template", "dataset") if label in fixed
+            label: _out(fixed[label])
+            for label in ("tokenizer", "chat_template", "dataset")
+            if label in fixed
         },
         args=args,
         platform="any",
@@ -126,7 +158,11 @@ def _closure(
 
 
 def _generation(
-    name: str, document: Mapping[str, Any], engine: EngineKind, closure: Derivation, requests: Derivation
+    name: str,
+    document: Mapping[str, Any],
+    engine: EngineKind,
+    closure: Derivation,
+    requests: Derivation,
 ) -> Derivation:
     capture = capture_plan(document["capture"])
     args: dict[str, Any] = {"engine": engine.name, "numerics": engine.numerics, "capture": capture}
@@ -154,7 +190,8 @@ def _run(
 ) -> Derivation:
     inputs = {label: _out(derivation) for label, derivation in fixed.items()}
     inputs |= {
-        label: _out(derivation, "results" if label == "results" else "out") for label, derivation in made.items()
+        label: _out(derivation, "results" if label == "results" else "out")
+        for label, derivation in made.items()
     }
     return Derivation(
         name=str(loaded.document["metadata"]["name"]),
@@ -195,14 +232,18 @@ def batching(document: Mapping[str, Any]) -> dict[str, Any]:
     engine_args = document["vllm"].get("engine_args", {})
     return {
         "max_num_seqs": block.get("max_num_seqs", 1),
-        "max_num_batched_tokens": block.get("max_num_batched_tokens", engine_args.get("max_num_batched_tokens")),
+        "max_num_batched_tokens": block.get(
+            "max_num_batched_tokens", engine_args.get("max_num_batched_tokens")
+        ),
     }
 
 
 def without_extensions(value: Any) -> Any:
     """Return a JSON value without the keys that begin with `x_`, which are notes of the manifest's author."""
     if isinstance(value, dict):
-        return {key: without_extensions(item) for key, item in value.items() if not key.startswith("x_")}
+        return {
+            key: without_extensions(item) for key, item in value.items() if not key.startswith("x_")
+        }
     if isinstance(value, list):
         return [without_extensions(item) for item in value]
     return value

@@ -1,7 +1,7 @@
 """A derivation: one build, described completely before anything is fetched.
 
-The canonical JSON of a derivation is its record in the store, and the BLAKE3 digest of those bytes is its name
-(docs/internals/formats/derivation.md).
+The canonical JSON of a derivation is its record in the store, and the BLAKE3 digest of those bytes
+is its name (docs/internals/formats/derivation.md).
 """
 
 import re
@@ -36,9 +36,10 @@ class Derivation:
 
     Attributes:
         name: A label for people; never part of a key.
-        builder: Which builder makes the outputs, with `builder_version` as the version of its behaviour.
-        inputs: Outputs of other derivations, by the name under which the builder knows them. Only compared outputs may
-            be named, so that what nobody compares can change nobody's result.
+        builder: Which builder makes the outputs, with `builder_version` as the version of its
+            behaviour.
+        inputs: Outputs of other derivations, by the name under which the builder knows them. Only
+            compared outputs may be named, so that what nobody compares can change nobody's result.
         args: Everything else that can change a byte of a compared output. Plain JSON.
         platform: The class of machine facts that enter the key; `any` means none do.
         outputs: The names of the trees that the build makes.
@@ -70,7 +71,9 @@ class Derivation:
     @property
     def fixed_files(self) -> list[Mapping[str, Any]] | None:
         """The files of a fixed output, whose digests are known before it is built; None for any other build."""
-        files: list[Mapping[str, Any]] | None = self.args.get("files") if self.builder == "files" else None
+        files: list[Mapping[str, Any]] | None = (
+            self.args.get("files") if self.builder == "files" else None
+        )
         return files
 
     def encode(self) -> bytes:
@@ -106,8 +109,14 @@ class Derivation:
             InvalidInputError: `data` is no derivation of this format, or not in canonical form.
         """
         document = strict_json.decode(data, name="the derivation")
-        if not isinstance(document, dict) or set(document) != _FIELDS or document["type"] != "derivation":
-            raise InvalidInputError("the document is not a derivation", cause=f"its fields must be {sorted(_FIELDS)}")
+        if (
+            not isinstance(document, dict)
+            or set(document) != _FIELDS
+            or document["type"] != "derivation"
+        ):
+            raise InvalidInputError(
+                "the document is not a derivation", cause=f"its fields must be {sorted(_FIELDS)}"
+            )
         if document["format"] != FORMAT or document["platform"] not in _PLATFORMS:
             raise InvalidInputError(
                 f"derivation {document['name']!r} is of a format or platform that this version does not know",

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from dis_derivations.graph.derivation import Derivation
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
-
-from dis_derivations.graph.derivation import Derivation
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,8 @@ class Graph:
         """
         if name not in self.targets:
             raise InvalidInputError(
-                f"this manifest has no target {name!r}", cause=f"its targets are {', '.join(self.targets)}"
+                f"this manifest has no target {name!r}",
+                cause=f"its targets are {', '.join(self.targets)}",
             )
         return self.targets[name]
 
@@ -39,7 +39,9 @@ class Graph:
         needed = {target}
         for digest in reversed(list(self.derivations)):
             if digest in needed:
-                needed.update(source.derivation for source in self.derivations[digest].inputs.values())
+                needed.update(
+                    source.derivation for source in self.derivations[digest].inputs.values()
+                )
         return [digest for digest in self.derivations if digest in needed]
 
     @cached_property
@@ -55,7 +57,8 @@ def graph_of(derivations: Iterable[Derivation], targets: Mapping[str, Digest]) -
     """Return the graph of `derivations`, which must be given with inputs before the builds that use them.
 
     Raises:
-        InvalidInputError: A derivation names an input that does not come before it, or an output that is not compared.
+        InvalidInputError: A derivation names an input that does not come before it, or an output
+            that is not compared.
     """
     known: dict[Digest, Derivation] = {}
     for derivation in derivations:
@@ -63,7 +66,8 @@ def graph_of(derivations: Iterable[Derivation], targets: Mapping[str, Digest]) -
             origin = known.get(source.derivation)
             if origin is None or source.output not in origin.compared:
                 raise InvalidInputError(
-                    f"input {name!r} of derivation {derivation.name!r} is not a compared output of an earlier derivation"
+                    f"input {name!r} of derivation {derivation.name!r} is not a compared output of an "
+                    "earlier derivation"
                 )
         known[derivation.digest] = derivation
     return Graph(known, dict(targets))

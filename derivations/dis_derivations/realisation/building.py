@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dis_derivations.graph.derivation import Derivation
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import InterruptedBuildError
-
-from dis_derivations.graph.derivation import Derivation
 
 if TYPE_CHECKING:
     from dis_derivations.sources.source import SourceSet
@@ -66,10 +65,13 @@ class BuildContext:
         inputs: The realised inputs, by the names in the derivation.
         platform_facts: The facts that entered the key.
         sources: Where fixed outputs come from.
-        hints: Settings that steer the work without being able to change a byte of a compared output (batch sizes).
-        observed: Documents that belong to the log of this build and to no digest (the manifest's own bytes).
+        hints: Settings that steer the work without being able to change a byte of a compared output
+            (batch sizes).
+        observed: Documents that belong to the log of this build and to no digest (the manifest's
+            own bytes).
         log: The text log.
-        log_files: Further files of the log output; the builder adds to it. Values are bytes, or an object to refer to.
+        log_files: Further files of the log output; the builder adds to it. Values are bytes, or an
+            object to refer to.
         cancelled: Becomes true when the user interrupts.
     """
 

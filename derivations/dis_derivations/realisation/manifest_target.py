@@ -1,20 +1,21 @@
 """Realise a target of a manifest: recall the plan, or check, lock, compile, build, keep."""
 
-from dis_store import Store
-
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.manifest.reading import RawManifest, read_manifest_files
 from dis_derivations.realisation import plan_cache, rooting
 from dis_derivations.realisation.events import Event, Reporter, silent
 from dis_derivations.realisation.target import DryRun, RealisedTarget, TargetRequest
+from dis_store import Store
 
 
-def realise_target(store: Store, request: TargetRequest, reporter: Reporter = silent) -> RealisedTarget:
+def realise_target(
+    store: Store, request: TargetRequest, reporter: Reporter = silent
+) -> RealisedTarget:
     """Return the target's outputs, building what is missing, and root them.
 
     Raises:
-        InvalidInputError: The manifest, an override or the lock is invalid, or the lock is missing or stale and
-            `request.locked` forbids to make one.
+        InvalidInputError: The manifest, an override or the lock is invalid, or the lock is missing
+            or stale and `request.locked` forbids to make one.
         UnfitEnvironmentError: This version or this machine cannot do it; nothing was fetched.
         BuildError, IntegrityError, InterruptedBuildError: A build did not end well.
     """
@@ -22,7 +23,8 @@ def realise_target(store: Store, request: TargetRequest, reporter: Reporter = si
     location = LockLocation.of(raw)
     realised = None if request.rebuilds else _recall(store, raw, location, request)
     if realised is None:
-        # Only now is it known that there is work: the rest of the package, and pydantic with it, loads here.
+        # Only now is it known that there is work: the rest of the package, and pydantic with it,
+        # loads here.
         from dis_derivations.realisation.manifest_build import ManifestBuild
 
         realised = ManifestBuild.prepare(store, raw, location, request, reporter).realise()
@@ -49,4 +51,6 @@ def _recall(
     store: Store, raw: RawManifest, location: LockLocation, request: TargetRequest
 ) -> RealisedTarget | None:
     lock = location.read()
-    return None if lock is None else plan_cache.recall(store, plan_cache.plan_key(raw, lock, request))
+    return (
+        None if lock is None else plan_cache.recall(store, plan_cache.plan_key(raw, lock, request))
+    )

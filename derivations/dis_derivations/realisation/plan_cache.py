@@ -1,19 +1,20 @@
 """The path of a realisation that has nothing to do: read the files, hash them, one query, done.
 
-This module is what `dis realize` imports first, so it and what it imports load neither pydantic, numpy nor rfc8785.
+This module is what `dis realize` imports first, so it and what it imports load neither pydantic,
+numpy nor rfc8785.
 """
 
 import json
 from collections.abc import Mapping
 
-from dis_store import Store
-from dis_store.digest import Digest
-
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_derivations.tokenization.library_versions import library_versions
+from dis_store import Store
+from dis_store.digest import Digest
 
-# Raised with every change of what a manifest compiles to, so that an old plan is not taken for a new one.
+# Raised with every change of what a manifest compiles to, so that an old plan is not taken for a
+# new one.
 PLAN_VERSION = 1
 
 

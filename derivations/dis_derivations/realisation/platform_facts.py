@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dis_store.errors import UnfitEnvironmentError
-
 from dis_derivations.graph.derivation import PlatformClass
+from dis_store.errors import UnfitEnvironmentError
 
 
 def measure(platform: PlatformClass) -> Mapping[str, Any]:
     """Return the facts that enter the key of a build on this machine.
 
-    `any` promises the same bits on every IEEE-754 machine, so nothing about the machine enters. No serial number,
-    host name or time is ever a fact.
+    `any` promises the same bits on every IEEE-754 machine, so nothing about the machine enters. No
+    serial number, host name or time is ever a fact.
 
     Raises:
         UnfitEnvironmentError: The class belongs to an engine that this version does not have.

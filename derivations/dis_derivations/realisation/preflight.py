@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dis_store import Store
-from dis_store.errors import UnfitEnvironmentError
-
 from dis_derivations.engines.registry import engine_kind
 from dis_derivations.lock.document import Lock
+from dis_derivations.manifest.artifact_groups import CONFIG, artifact_groups
+from dis_derivations.manifest.loading import LoadedManifest
+from dis_store import Store, strict_json
+from dis_store.errors import UnfitEnvironmentError
 
 # What a build needs beside its inputs: room for results, logs and the index.
 _WORKING_BYTES = 64 * 2**20
+_CONFIG_BYTES = 1 << 20
 # The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2.
 _WEIGHT_EXPANSION = 4.5
 
@@ -62,6 +64,24 @@ def _samplings(inference: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
         yield f"inference.requests.{index}.sampling", request.get("sampling") or {}
     template = inference.get("request_template") or {}
     yield "inference.request_template.sampling", template.get("sampling") or {}
+
+
+def check_model(loaded: LoadedManifest) -> None:
+    """Refuse a model that no engine here supports, from its configuration alone, before its weights are read.
+
+    A configuration that is not at hand, or not readable, is left to the lock to refuse.
+
+    Raises:
+        UnfitEnvironmentError: Names what is not supported.
+    """
+    from dis_derivations.engines.reference.configuration import check_supported
+
+    for group in artifact_groups(loaded):
+        if group.name != CONFIG or group.source.location is None:
+            continue
+        path = group.source.location / "config.json"
+        if path.is_file() and path.stat().st_size <= _CONFIG_BYTES:
+            check_supported(strict_json.decode(path.read_bytes(), name=str(path)))
 
 
 def check_machine(store: Store, lock: Lock, *, fetching: bool, generating: bool) -> None:

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dis_store import Input, Realisation, Store
-from dis_store.digest import Digest
-from dis_store.errors import BuildError, DisError, InterruptedBuildError
-
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
 from dis_derivations.graph.keys import build_key
 from dis_derivations.realisation import platform_facts
 from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
 from dis_derivations.realisation.events import Event, EventKind, Reporter, silent
+from dis_store import Input, Realisation, Store
+from dis_store.digest import Digest
+from dis_store.errors import BuildError, DisError, InterruptedBuildError
 
 if TYPE_CHECKING:
     from dis_derivations.sources.source import SourceSet
 
-# How often the waiting main thread wakes to notice Ctrl-C on platforms where a wait cannot be interrupted.
+# How often the waiting main thread wakes to notice Ctrl-C on platforms where a wait cannot be
+# interrupted.
 _WAKE_SECONDS = 0.2
 
 
@@ -78,8 +78,9 @@ class Surroundings:
 class Realiser:
     """Realises derivations of one graph in one store.
 
-    Several realisers, in this and in other processes, may share a store: one of them builds a key, the others wait for
-    it and take its result. A worker never waits for a second key while it holds one.
+    Several realisers, in this and in other processes, may share a store: one of them builds a key,
+    the others wait for it and take its result. A worker never waits for a second key while it holds
+    one.
     """
 
     def __init__(
@@ -108,7 +109,8 @@ class Realiser:
     def missing(self, target: Digest) -> list[Digest]:
         """Return what must be built to realise `target`, inputs first, without building it.
 
-        What is found in the store on the way is protected from collection and remembered for `realise`.
+        What is found in the store on the way is protected from collection and remembered for
+        `realise`.
         """
         order = self._graph.closure_of(target)
         known = self._known(order)
@@ -122,14 +124,17 @@ class Realiser:
                 self._results[digest] = Realised(digest, realisation, cached=True)
                 continue
             missing.append(digest)
-            required.update(source.derivation for source in self._derivation(digest).inputs.values())
+            required.update(
+                source.derivation for source in self._derivation(digest).inputs.values()
+            )
         return missing[::-1]
 
     def realise(self, target: Digest) -> Realised:
         """Return `target`, building what is missing.
 
         Raises:
-            DisError: A build failed (the first failure; with `keep_going` a BuildError that lists all of them).
+            DisError: A build failed (the first failure; with `keep_going` a BuildError that lists
+                all of them).
             InterruptedBuildError: The user interrupted; what was finished stays in the store.
         """
         missing = self.missing(target)
@@ -142,9 +147,12 @@ class Realiser:
     def rebuild(self, target: Digest) -> Realised:
         """Build `target` again although its result is known, from the inputs at hand, and record the build.
 
-        The inputs must have been realised by this realiser. The chosen result of the key stays what it was.
+        Inputs that are not known any more are built, those that are known are not built again. The
+        chosen result of the key stays what it was.
         """
         try:
+            for source in self._derivation(target).inputs.values():
+                self.realised(source.derivation)
             return self._build(target, force=True)
         except KeyboardInterrupt:
             raise InterruptedBuildError("the rebuild was interrupted") from None
@@ -158,18 +166,24 @@ class Realiser:
     def assuming(self, digest: Digest, result: Realised) -> "Realiser":
         """Return a realiser of the same graph for which `digest` has come out as `result`."""
         other = Realiser(
-            self._store, self._graph, self._builders, self._surroundings, jobs=self._jobs, reporter=self._reporter
+            self._store,
+            self._graph,
+            self._builders,
+            self._surroundings,
+            jobs=self._jobs,
+            reporter=self._reporter,
         )
-        other._results = {digest: result}  # noqa: SLF001 - another realiser of this class
+        other._results = {digest: result}
         return other
 
-    # -- what the store knows ------------------------------------------------------------------------------------
+    # -- what the store knows
+    # ------------------------------------------------------------------------------------
 
     def _derivation(self, digest: Digest) -> Derivation:
         return self._graph.derivations[digest]
 
     def _known(self, order: Sequence[Digest]) -> dict[Digest, Realisation]:
-        """Return the chosen realisation of each derivation whose inputs are known, whether its trees are there or not."""
+        """Return the chosen realisation of each derivation whose inputs are known, its trees there or not."""
         known: dict[Digest, Realisation] = {}
         for digest in order:
             if digest in self._results:
@@ -188,7 +202,8 @@ class Realiser:
         return known
 
     def _present(self, realisation: Realisation) -> bool:
-        return all([self._store.protect(output) for output in realisation.outputs.values()])
+        protected = [self._store.protect(output) for output in realisation.outputs.values()]
+        return all(protected)
 
     def _key(self, derivation: Derivation, inputs: Mapping[str, Digest]) -> Digest:
         return build_key(derivation, inputs, self._platform_facts(derivation))
@@ -198,7 +213,8 @@ class Realiser:
             self._facts[derivation.platform] = platform_facts.measure(derivation.platform)
         return self._facts[derivation.platform]
 
-    # -- building ------------------------------------------------------------------------------------------------
+    # -- building
+    # ------------------------------------------------------------------------------------------------
 
     def _build_all(self, missing: Sequence[Digest]) -> None:
         """Build `missing` in an order that respects inputs, `jobs` at a time."""
@@ -225,12 +241,19 @@ class Realiser:
                     self._collect(done, running, waiting, failures)
             except KeyboardInterrupt:
                 self._stop.set()
-                self._report("note", "interrupted", "stopping after the current step; what is finished is kept")
+                self._report(
+                    "note",
+                    "interrupted",
+                    "stopping after the current step; what is finished is kept",
+                )
                 raise InterruptedBuildError(
-                    "interrupted", hint="run the same command again: it goes on from what is finished"
+                    "interrupted",
+                    hint="run the same command again: it goes on from what is finished",
                 ) from None
         if failures:
-            raise _combined(failures, {digest: self._derivation(digest).name for digest in failures})
+            raise _combined(
+                failures, {digest: self._derivation(digest).name for digest in failures}
+            )
 
     def _collect(
         self,
@@ -259,7 +282,9 @@ class Realiser:
                 lost.add(digest)
                 del waiting[digest]
                 name = self._derivation(digest).name
-                self._report("skipped", name, f"needs {self._derivation(failed).name}, which failed")
+                self._report(
+                    "skipped", name, f"needs {self._derivation(failed).name}, which failed"
+                )
 
     def _build(self, digest: Digest, *, force: bool = False) -> Realised:
         """Take the known result of one derivation whose inputs are realised, or build it under its key's lock."""
@@ -272,11 +297,16 @@ class Realiser:
         if not force and (known := self._store.chosen(key)) is not None:
             return self._take(digest, known)
         with self._store.build_lock(
-            key, on_wait=lambda holder: self._report("waiting", derivation.name, f"being built by {holder}")
+            key,
+            on_wait=lambda holder: self._report(
+                "waiting", derivation.name, f"being built by {holder}"
+            ),
         ):
             if not force and (known := self._store.chosen(key)) is not None:
                 return self._take(digest, known)
-            return Realised(digest, self._run_builder(digest, derivation, key, inputs), cached=False)
+            return Realised(
+                digest, self._run_builder(digest, derivation, key, inputs), cached=False
+            )
 
     def _take(self, digest: Digest, known: Realisation) -> Realised:
         self._report("cached", self._derivation(digest).name)
@@ -284,7 +314,11 @@ class Realiser:
         return Realised(digest, known, cached=True)
 
     def _run_builder(
-        self, digest: Digest, derivation: Derivation, key: Digest, inputs: Mapping[str, RealisedInput]
+        self,
+        digest: Digest,
+        derivation: Derivation,
+        key: Digest,
+        inputs: Mapping[str, RealisedInput],
     ) -> Realisation:
         builder = self._builders[derivation.builder]
         log = BuildLog(lambda line: self._report("progress", derivation.name, line))
@@ -316,7 +350,10 @@ class Realiser:
                 builder=derivation.builder,
                 outputs=outputs,
                 compared=derivation.compared,
-                inputs={name: Input(object=source.object, key=source.key) for name, source in inputs.items()},
+                inputs={
+                    name: Input(object=source.object, key=source.key)
+                    for name, source in inputs.items()
+                },
                 derivation=digest,
                 platform={"class": derivation.platform, "facts": dict(context.platform_facts)},
                 origin="built",
@@ -330,7 +367,9 @@ class Realiser:
         self._report("done", derivation.name, seconds=log.seconds())
         return realisation
 
-    def _report(self, kind: EventKind, subject: str, text: str = "", *, seconds: float | None = None) -> None:
+    def _report(
+        self, kind: EventKind, subject: str, text: str = "", *, seconds: float | None = None
+    ) -> None:
         with self._report_lock:
             self._reporter(Event(kind, subject, text, seconds))
 

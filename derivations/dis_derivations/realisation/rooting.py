@@ -5,19 +5,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dis_store import Root, Store
-
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
+from dis_store import Root, Store
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _DIGITS_IN_NAME = 8
 
 
-def keep(store: Store, realised: RealisedTarget, request: TargetRequest, note: Callable[[str], None]) -> RealisedTarget:
+def keep(
+    store: Store, realised: RealisedTarget, request: TargetRequest, note: Callable[[str], None]
+) -> RealisedTarget:
     """Root `realised` as the request and the kind of target ask, and return it with its roots.
 
-    A run is always rooted, as `<manifest name>.<8 digits of the bundle>`: a bare collection must never destroy a
-    generation. Roots that are already there are left as they are.
+    A run is always rooted, as `<manifest name>.<8 digits of the bundle>`: a bare collection must
+    never destroy a generation. Roots that are already there are left as they are.
     """
     root = Root(
         object=realised.main_output,
@@ -51,5 +52,9 @@ def automatic_name(realised: RealisedTarget) -> str:
 def _set(store: Store, name: str, root: Root) -> None:
     """Set a root unless it already keeps the same thing; a named root is never turned into an automatic one."""
     known = store.root(name)
-    if known is None or (known.object, known.key) != (root.object, root.key) or (known.automatic and not root.automatic):
+    if (
+        known is None
+        or (known.object, known.key) != (root.object, root.key)
+        or (known.automatic and not root.automatic)
+    ):
         store.set_root(name, root)

@@ -15,7 +15,8 @@ class TargetRequest:
 
     Attributes:
         config: The manifest.
-        target: A name of the manifest's graph: `run`, `generation`, `closure`, `requests`, `weights`, …
+        target: A name of the manifest's graph: `run`, `generation`, `closure`, `requests`,
+            `weights`, …
         overrides: `a.b=value` each, applied after inheritance.
         locked: Refuse a missing or stale lock instead of locking.
         jobs: Builds at a time.
@@ -44,7 +45,8 @@ class Rebuild:
         subject: The name of the derivation that was built again.
         outputs: What came of it.
         differing: The compared outputs that are not what the chosen build made.
-        bundle: For a run whose results differ, the bundle of those results, to be compared with the chosen one.
+        bundle: For a run whose results differ, the bundle of those results, to be compared with the
+            chosen one.
     """
 
     subject: str
@@ -108,7 +110,8 @@ class DryRun:
 
     Attributes:
         locks: The manifest would be locked first, so the builds are not known yet.
-        builds: The missing builds, inputs first; one of them may turn out to be known once its inputs are.
+        builds: The missing builds, inputs first; one of them may turn out to be known once its
+            inputs are.
     """
 
     target: str

@@ -15,11 +15,14 @@ ENGINE_DOCUMENT = "engine.json"
 LOGITS_FILE = "logits.safetensors"
 TRACE_FILE = "engine_trace.jsonl"
 
-# What a bundle takes over from the results by reference: captures may be large, and are then stored once.
+# What a bundle takes over from the results by reference: captures may be large, and are then stored
+# once.
 REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, TRACE_FILE)
 
 
-def run_id(manifest_id: str, lock_id: str, requests_digest: Digest, platform: Mapping[str, Any]) -> Sha256:
+def run_id(
+    manifest_id: str, lock_id: str, requests_digest: Digest, platform: Mapping[str, Any]
+) -> Sha256:
     """Return the identity of a run; it holds no time, host or path, so the same run has the same id anywhere."""
     return canonical_json.sha256(
         {
@@ -97,7 +100,8 @@ def tokens_document(
         "model": manifest["vllm"].get("engine_args", {}).get("model"),
         "provider": engine,
         "parameters": [
-            {"id": request["id"], "sampling": request["sampling"], "stop": request["stop"]} for request in requests
+            {"id": request["id"], "sampling": request["sampling"], "stop": request["stop"]}
+            for request in requests
         ],
         "tokenizer": str(tokenizer),
         "conversations": conversations if any(conversations) else None,

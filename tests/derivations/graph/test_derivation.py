@@ -16,7 +16,10 @@ from dis_store.errors import InvalidInputError
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,10}", fullmatch=True)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=8,
 )
@@ -52,7 +55,9 @@ def test_every_derivation_round_trips(derivation: Derivation) -> None:
 
 
 @given(derivations(), derivations())
-def test_two_derivations_share_a_digest_only_when_they_are_equal(one: Derivation, other: Derivation) -> None:
+def test_two_derivations_share_a_digest_only_when_they_are_equal(
+    one: Derivation, other: Derivation
+) -> None:
     assert (one.digest == other.digest) == (one == other)
 
 
@@ -97,7 +102,9 @@ def test_a_key_changes_with_whatever_can_change_a_result(changes: dict[str, Any]
 @given(st.permutations(["a", "b/c", "b", "é"]))
 def test_a_fixed_output_key_does_not_depend_on_the_order_of_files(paths: list[str]) -> None:
     files = [{"path": path, "size": len(path), "sha256": SHA256} for path in paths]
-    assert fixed_output_key(files) == fixed_output_key(sorted(files, key=lambda file: str(file["path"])))
+    assert fixed_output_key(files) == fixed_output_key(
+        sorted(files, key=lambda file: str(file["path"]))
+    )
 
 
 def test_a_fixed_output_key_is_that_of_its_files_whatever_the_kind() -> None:
@@ -131,7 +138,9 @@ def test_a_graph_refuses_an_input_that_nobody_compares() -> None:
 
 def test_the_closure_of_a_target_has_inputs_first_and_nothing_else() -> None:
     first = minimal(name="first")
-    second = minimal(name="second", inputs={"in": OutputReference(first.digest, "out")}, args={"n": 2})
+    second = minimal(
+        name="second", inputs={"in": OutputReference(first.digest, "out")}, args={"n": 2}
+    )
     unrelated = minimal(name="unrelated", args={"n": 3})
     graph = graph_of([first, unrelated, second], {"second": second.digest})
     assert graph.closure_of(graph.target("second")) == [first.digest, second.digest]

@@ -12,7 +12,10 @@ PAGE = Path(__file__).parents[3] / "docs/internals/formats/derivation.md"
 
 def test_the_worked_example_recomputes() -> None:
     text = PAGE.read_text("utf-8")
-    fixed, build = (Derivation.decode(block.encode()) for block in re.findall(r"```json\n(.*?)\n```", text, re.DOTALL))
+    fixed, build = (
+        Derivation.decode(block.encode())
+        for block in re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)
+    )
     stated = re.findall(r"`([0-9a-f]{64})`", text)
     zeros = Digest("0" * 64)
     assert stated == [

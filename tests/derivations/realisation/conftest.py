@@ -13,7 +13,6 @@ from dis_derivations.graph.graph import Graph, graph_of
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.realisation.events import Event
 from dis_derivations.realisation.realiser import Realiser, Surroundings
-from dis_derivations.sources.source import SourceSet
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import BuildError
@@ -47,6 +46,14 @@ class ToyBuilder:
             return {"out": tree.register()}
 
 
+class NoSources:
+    """Sources for graphs that fetch nothing."""
+
+    def fetch(self, kind: str, *args: Any) -> None:
+        """Refuse: a toy graph has no fixed outputs."""
+        raise AssertionError(kind)
+
+
 @dataclass
 class Bench:
     """A store, the toy builder, and what was reported."""
@@ -57,9 +64,14 @@ class Bench:
 
     def realiser(self, graph: Graph, **options: Any) -> Realiser:
         """Return a new realiser of `graph`, as another call of the command would."""
-        surroundings = Surroundings(SourceSet({}), {}, {})
+        surroundings = Surroundings(NoSources(), {}, {})
         return Realiser(
-            self.store, graph, {"toy": self.builder}, surroundings, reporter=self.events.append, **options
+            self.store,
+            graph,
+            {"toy": self.builder},
+            surroundings,
+            reporter=self.events.append,
+            **options,
         )
 
     def text(self, digest: Digest) -> str:
@@ -95,6 +107,8 @@ def toy_fixture() -> Callable[..., Derivation]:
 @pytest.fixture
 def graph() -> Callable[..., Graph]:
     def make(*derivations: Derivation) -> Graph:
-        return graph_of(derivations, {derivation.name: derivation.digest for derivation in derivations})
+        return graph_of(
+            derivations, {derivation.name: derivation.digest for derivation in derivations}
+        )
 
     return make

@@ -10,11 +10,13 @@ from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
 from dis_store.errors import BuildError, InterruptedBuildError
 
-type Toy = Callable[..., Derivation]
-type MakeGraph = Callable[..., Graph]
+Toy = Callable[..., Derivation]
+MakeGraph = Callable[..., Graph]
 
 
-def test_a_target_is_built_after_its_inputs_and_then_recalled(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_a_target_is_built_after_its_inputs_and_then_recalled(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     final = toy("final", "-", source=source)
     made = bench.realiser(graph(source, final)).realise(final.digest)
@@ -28,7 +30,9 @@ def test_a_target_is_built_after_its_inputs_and_then_recalled(bench: Any, toy: T
     assert bench.builder.built == ["source", "final"]
 
 
-def test_an_input_that_comes_out_the_same_cuts_the_build_off(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_an_input_that_comes_out_the_same_cuts_the_build_off(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     bench.builder.text_of = lambda context, text: text.strip()
     one = toy("source", "leaf")
     other = toy("source", "leaf ")
@@ -48,10 +52,15 @@ def test_only_what_the_target_needs_is_built(bench: Any, toy: Toy, graph: MakeGr
     assert bench.builder.built == ["needed"]
 
 
-def test_what_is_missing_is_known_before_anything_is_built(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_what_is_missing_is_known_before_anything_is_built(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     final = toy("final", source=source)
-    assert bench.realiser(graph(source, final)).missing(final.digest) == [source.digest, final.digest]
+    assert bench.realiser(graph(source, final)).missing(final.digest) == [
+        source.digest,
+        final.digest,
+    ]
     bench.realiser(graph(source, final)).realise(source.digest)
     assert bench.realiser(graph(source, final)).missing(final.digest) == [final.digest]
     assert bench.builder.built == ["source"]
@@ -82,7 +91,9 @@ def test_independent_builds_run_side_by_side(bench: Any, toy: Toy, graph: MakeGr
     assert bench.text(made.outputs["out"]) == "AB"
 
 
-def test_a_failure_names_the_build_and_stops_what_depends_on_it(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_a_failure_names_the_build_and_stops_what_depends_on_it(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     bad, good = toy("bad", "a"), toy("good", "b")
     final = toy("final", bad=bad, good=good)
     bench.builder.failing = {"bad"}
@@ -92,7 +103,9 @@ def test_a_failure_names_the_build_and_stops_what_depends_on_it(bench: Any, toy:
     assert [event.subject for event in bench.events if event.kind == "failed"] == ["bad"]
 
 
-def test_keep_going_builds_whatever_does_not_depend_on_a_failure(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_keep_going_builds_whatever_does_not_depend_on_a_failure(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     bad, good = toy("bad", "a"), toy("good", "b")
     after = toy("after", good=good)
     final = toy("final", bad=bad, after=after)
@@ -114,7 +127,9 @@ def test_keep_going_lists_every_failure(bench: Any, toy: Toy, graph: MakeGraph) 
     assert "two was told to fail" in str(caught.value)
 
 
-def test_what_was_finished_before_a_failure_is_not_built_again(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_what_was_finished_before_a_failure_is_not_built_again(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     final = toy("final", source=source)
     bench.builder.failing = {"final"}
@@ -150,7 +165,9 @@ def test_an_interruption_keeps_what_is_finished_and_stops_the_rest(
     assert len(bench.builder.built) > len(done)
 
 
-def test_a_rebuild_that_comes_out_the_same_is_a_reproduction(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_a_rebuild_that_comes_out_the_same_is_a_reproduction(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     realiser = bench.realiser(graph(source))
     made = realiser.realise(source.digest)
@@ -162,7 +179,9 @@ def test_a_rebuild_that_comes_out_the_same_is_a_reproduction(bench: Any, toy: To
     assert builds[0].build != builds[1].build
 
 
-def test_a_rebuild_that_differs_is_kept_beside_the_chosen_result(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_a_rebuild_that_differs_is_kept_beside_the_chosen_result(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     realiser = bench.realiser(graph(source))
     made = realiser.realise(source.digest)
@@ -173,7 +192,9 @@ def test_a_rebuild_that_differs_is_kept_beside_the_chosen_result(bench: Any, toy
     assert bench.realiser(graph(source)).realise(source.digest).outputs == made.outputs
 
 
-def test_what_follows_from_a_diverging_result_can_be_built_too(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_what_follows_from_a_diverging_result_can_be_built_too(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     final = toy("final", source=source)
     realiser = bench.realiser(graph(source, final))
@@ -185,7 +206,9 @@ def test_what_follows_from_a_diverging_result_can_be_built_too(bench: Any, toy: 
     assert bench.text(other.outputs["out"]) == "ANOTHER"
 
 
-def test_every_build_leaves_a_log_and_a_record_of_who_built_it(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+def test_every_build_leaves_a_log_and_a_record_of_who_built_it(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
     source = toy("source", "leaf")
     made = bench.realiser(graph(source)).realise(source.digest)
     assert bench.store.read_bytes(made.outputs["log"], "build.log").decode().endswith("done\n")

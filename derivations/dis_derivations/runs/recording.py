@@ -1,0 +1,98 @@
+"""Recording what an engine captures while it runs, in bounded memory, as files of the results."""
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from dis_derivations.artifacts.safetensors_writer import SafetensorsWriter
+from dis_derivations.engines.protocol import Phase
+from dis_derivations.runs.bundle import LOGITS_FILE, TRACE_FILE
+from dis_store import canonical_json
+from dis_store.errors import UnfitEnvironmentError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dis_store import TreeWriter
+
+# The manifest's names of number formats, as safetensors calls them.
+DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+
+
+def tensor_name(index: int, phase: Phase) -> str:
+    """Return the name of the tensor that holds the logits of request number `index`."""
+    return f"{index:05d}.{phase}"
+
+
+class ResultRecorder:
+    """A `CaptureSink` that writes `logits.safetensors` and `engine_trace.jsonl`; a context manager.
+
+    Args:
+        capture: The `capture` argument of the generation: `logits` (`scope`, `dtype`, `prefill`,
+            `decode`) or None, and `engine_trace`.
+    """
+
+    def __init__(self, capture: Mapping[str, Any]) -> None:
+        self._logits = capture["logits"]
+        self._trace = bool(capture["engine_trace"])
+        self._writer: SafetensorsWriter | None = None
+        self.steps: list[dict[str, Any]] = []
+        if self._logits is not None:
+            self._writer = SafetensorsWriter(_safetensors_dtype(self._logits["dtype"]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def wants(self, phase: Phase) -> bool:
+        """Return whether logits of this phase are captured."""
+        return self._logits is not None and bool(self._logits[phase])
+
+    def logits(self, index: int, phase: Phase, rows: "NDArray[np.float64]") -> None:
+        """Take the next rows of request number `index`: shape [positions, vocabulary].
+
+        With scope `chosen_only` a decode row is kept as its largest value, which is the logit of
+        the greedy choice.
+        """
+        if self._writer is None:
+            return
+        if self._logits["scope"] == "chosen_only":
+            rows = rows.max(axis=-1)
+        self._writer.append(tensor_name(index, phase), rows)
+
+    def step(self, computed: Sequence[tuple[str, int]]) -> None:
+        """Take one engine step."""
+        self.steps.append(
+            {
+                "step": len(self.steps),
+                "requests": [{"id": request, "tokens": tokens} for request, tokens in computed],
+            }
+        )
+
+    def write_captures(self, tree: "TreeWriter") -> None:
+        """Write the files of what was captured into the results."""
+        if self._writer is not None:
+            with tree.create(LOGITS_FILE) as file:
+                self._writer.finish(file.write)
+        if self._trace:
+            tree.write_bytes(
+                TRACE_FILE, b"".join(canonical_json.encode(step) + b"\n" for step in self.steps)
+            )
+
+
+def _safetensors_dtype(name: str) -> str:
+    if name not in DTYPES:
+        raise UnfitEnvironmentError(
+            f"logits cannot be captured as {name!r}",
+            cause=f"capture.logits.dtype is one of {', '.join(DTYPES)}",
+        )
+    return DTYPES[name]
