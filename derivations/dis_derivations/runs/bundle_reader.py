@@ -6,12 +6,9 @@ Nothing here follows a symlink out of such a directory, and no whole file is rea
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
-
-from dis_store.digest import Digest
-from dis_store.errors import DisError, IntegrityError, InvalidInputError
+from typing import BinaryIO, Protocol
 
 from dis_derivations.runs.bundle import (
     BUNDLE_DOCUMENT,
@@ -22,9 +19,8 @@ from dis_derivations.runs.bundle import (
     TOKENS_DOCUMENT,
     TRACE_FILE,
 )
-
-if TYPE_CHECKING:
-    from dis_store import Store
+from dis_store.digest import Digest
+from dis_store.errors import DisError, IntegrityError, InvalidInputError
 
 ACTIVATIONS_FILE = "activations.safetensors"
 # What a bundle is made of. A run directory holds more beside it, the log, which is no part of it.
@@ -42,6 +38,45 @@ MEMBERS = (
 MAX_DOCUMENT_BYTES = 64 * 2**20
 # Token ids of a large run are by far the largest document: 512 MiB hold about 80 million of them.
 _MAX_BYTES: Mapping[str, int] = {TOKENS_DOCUMENT: 512 * 2**20}
+
+
+class ObjectFile(Protocol):
+    """A file of an object, with references followed; `dis_store.ResolvedFile` is one."""
+
+    @property
+    def path(self) -> str:
+        """Its path in the object."""
+        ...
+
+    @property
+    def blake3(self) -> Digest:
+        """The digest of its content."""
+        ...
+
+    @property
+    def real(self) -> Path:
+        """The regular file that holds it."""
+        ...
+
+
+class ObjectFiles(Protocol):
+    """What comparing runs needs of a store; `dis_store.Store` is one."""
+
+    def is_valid(self, digest: Digest) -> bool:
+        """Return whether the store has an object, whole."""
+        ...
+
+    def files(self, digest: Digest) -> Sequence[ObjectFile]:
+        """Return every file of an object."""
+        ...
+
+    def file_path(self, digest: Digest, path: str) -> Path:
+        """Return the regular file behind an entry."""
+        ...
+
+    def read_bytes(self, digest: Digest, path: str) -> bytes:
+        """Return a file's content."""
+        ...
 
 
 class BundleReader(Protocol):
@@ -95,7 +130,7 @@ class BundleReader(Protocol):
 class StoredBundle:
     """A bundle in the store."""
 
-    def __init__(self, store: "Store", digest: Digest) -> None:
+    def __init__(self, store: ObjectFiles, digest: Digest) -> None:
         self._store = store
         self._digest = digest
         self._names = sorted(file.path for file in store.files(digest))
@@ -153,7 +188,9 @@ class DirectoryBundle:
     def __init__(self, path: Path) -> None:
         self._given = path.parent if path.name == BUNDLE_DOCUMENT and not path.is_dir() else path
         if not self._given.is_dir():
-            raise InvalidInputError(f"{path} is no run directory", cause="there is no such directory")
+            raise InvalidInputError(
+                f"{path} is no run directory", cause="there is no such directory"
+            )
         self._root = self._given.resolve()
         if not (self._root / BUNDLE_DOCUMENT).exists():
             raise InvalidInputError(

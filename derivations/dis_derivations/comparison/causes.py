@@ -1,0 +1,131 @@
+"""Why two runs may differ: everything upstream that is not the same, from most to least likely to change bits.
+
+Evidence counts before declarations. Where the objects that a manifest field leads to are the same, or the engine
+reports the same settings, a change of the field had no effect and is listed as provenance.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dis_derivations.comparison.evidence import EVIDENCE, PARTS, Runs, object_change
+from dis_derivations.comparison.json_changes import Change, json_changes
+from dis_derivations.comparison.manifest_changes import (
+    CAUSE_KINDS,
+    CauseKind,
+    ManifestChange,
+    ProvenanceKind,
+)
+from dis_derivations.runs.bundle_documents import Bundle
+from dis_derivations.runs.bundle_reader import ObjectFiles
+
+_SUBJECTS: Mapping[str, str] = {
+    "weights": "the weights differ",
+    "config": "the model's configuration differs",
+    "tokenizer": "the tokenizer differs",
+    "chat_template": "the chat template differs",
+    "requests": "the requests differ",
+    "engine": "the engine or its settings differ",
+    "batching": "the batching differs, and it counts for this engine or this capture",
+    "software": "the software stack differs",
+    "closure": "the closures differ in something that is not at hand to be looked at",
+    "platform": "the platform differs",
+    "capture": "what was captured differs",
+    "description": "the runs are described differently",
+    "source": "the same files were said to come from elsewhere",
+    "rules": "the rules of comparison differ",
+    "policy": "settings differ that only allow, limit or record",
+    "extension": "notes of the manifests' authors differ (x_…)",
+    "other": "the documents differ in form",
+    "without_effect": "settings differ that reached nothing the runs are made of",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One reason.
+
+    Attributes:
+        kind: What it is about.
+        statement: The same in a sentence.
+        changes: Old and new, most telling first.
+    """
+
+    kind: str
+    statement: str
+    changes: tuple[Change, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cause as the reports hold it."""
+        return {
+            "kind": self.kind,
+            "statement": self.statement,
+            "changes": [change.to_json() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """What differs upstream of two runs' results.
+
+    Attributes:
+        causes: What can change bits, the most likely first.
+        provenance: What cannot.
+        manifest: Every manifest field that differs, with its kind.
+    """
+
+    causes: tuple[Cause, ...]
+    provenance: tuple[Cause, ...]
+    manifest: tuple[ManifestChange, ...]
+
+    def has(self, kind: CauseKind) -> bool:
+        """Return whether there is a cause of a kind."""
+        return any(cause.kind == kind for cause in self.causes)
+
+
+def upstream_of(a: Bundle, b: Bundle, store: ObjectFiles | None) -> Upstream:
+    """Return everything upstream that two bundles do not share.
+
+    Args:
+        a: One bundle.
+        b: The other.
+        store: Where the objects that they name may be; without it, what the bundles hold must do.
+    """
+    runs = Runs.of(a, b, store)
+    found = {kind: EVIDENCE[kind](runs) for kind in CAUSE_KINDS}
+    if not runs.same_input("closure") and not any(
+        found[kind] for kind in (*PARTS, "engine", "software")
+    ):
+        found["closure"] = (object_change(runs, "closure"),)
+    causes = tuple(
+        Cause(kind, _SUBJECTS[kind], (*changes, *_beside(changes, runs.declared_of(kind))))
+        for kind in CAUSE_KINDS
+        if (changes := found[kind])
+    )
+    return Upstream(causes, _provenance(runs, {cause.kind for cause in causes}), runs.declared)
+
+
+def _provenance(runs: Runs, causes: set[str]) -> tuple[Cause, ...]:
+    """Group what cannot have changed a bit: harmless fields, and fields whose effect is shown to be none."""
+    groups: dict[str, list[Change]] = {}
+    harmless: tuple[ProvenanceKind, ...] = (
+        "description", "source", "rules", "policy", "extension", "other",
+    )  # fmt: skip
+    for each in runs.declared:
+        if each.kind in harmless:
+            groups.setdefault(each.kind, []).append(each.change)
+        elif each.kind not in causes:
+            groups.setdefault("without_effect", []).append(each.change)
+    resolved = json_changes(
+        "lock", runs.a.lock.get("sources", {}), runs.b.lock.get("sources", {}), "/sources"
+    )
+    if resolved:
+        groups.setdefault("source", []).extend(resolved)
+    order = (*harmless, "without_effect")
+    return tuple(
+        Cause(kind, _SUBJECTS[kind], tuple(groups[kind])) for kind in order if kind in groups
+    )
+
+
+def _beside(evidence: Sequence[Change], declared: Sequence[Change]) -> tuple[Change, ...]:
+    return tuple(change for change in declared if change not in evidence)

@@ -1,0 +1,77 @@
+"""Two bundles held against each other, observable by observable.
+
+`diff` and `verify` ask different questions of the same examination; the captures are read once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dis_derivations.comparison.rules import OBSERVABLES, Rule
+from dis_derivations.comparison.sequences import Alignment, align
+from dis_derivations.comparison.tensor_observable import TensorsComparison, compare_tensors
+from dis_derivations.comparison.trace import TraceComparison, compare_traces
+from dis_derivations.runs.bundle_documents import Bundle
+
+Status = Literal["identical", "differ", "only in A", "only in B", "not captured"]
+_TENSORS = ("logits", "activations")
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found.
+
+    Attributes:
+        status: By observable, by bits.
+        tensors: By observable; only those that both runs captured.
+        trace: None unless both runs captured it.
+    """
+
+    a: Bundle
+    b: Bundle
+    alignment: Alignment
+    status: Mapping[str, Status]
+    tensors: Mapping[str, TensorsComparison]
+    trace: TraceComparison | None
+
+    @property
+    def same(self) -> bool:
+        """Whether every observable that a run captured is the same in the other, bit for bit.
+
+        What only one of them captured cannot be shown to be the same, so it is not.
+        """
+        return all(status in ("identical", "not captured") for status in self.status.values())
+
+
+def examine(a: Bundle, b: Bundle, rules: Mapping[str, Sequence[Rule]] | None = None) -> Examination:
+    """Compare everything that both bundles hold.
+
+    Args:
+        a: One bundle.
+        b: The other.
+        rules: By observable, what elements count as outside tolerance.
+
+    Raises:
+        DisError: A capture is malformed.
+    """
+    alignment = align(a, b)
+    both = [name for name in OBSERVABLES if a.has(name) and b.has(name)]
+    tensors = {
+        name: compare_tensors(a, b, name, alignment, (rules or {}).get(name, ()))
+        for name in _TENSORS
+        if name in both
+    }
+    trace = compare_traces(a, b) if "engine_trace" in both else None
+    identical = {"tokens": alignment.same_tokens}
+    identical |= {name: comparison.identical for name, comparison in tensors.items()}
+    identical |= {} if trace is None else {"engine_trace": trace.identical}
+    status = {name: _status(a.has(name), b.has(name), identical.get(name)) for name in OBSERVABLES}
+    return Examination(a, b, alignment, status, tensors, trace)
+
+
+def _status(in_a: bool, in_b: bool, identical: bool | None) -> Status:
+    if in_a and in_b:
+        return "identical" if identical else "differ"
+    if in_a:
+        return "only in A"
+    return "only in B" if in_b else "not captured"

@@ -1,0 +1,104 @@
+"""Laying out reports as plain text of a bounded width."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from dis_derivations.comparison.causes import Cause
+from dis_derivations.comparison.json_changes import ABSENT, Change
+
+WIDTH = 96
+_SHOWN_CHANGES = 6
+_SHOWN_VALUE = 40
+_DIGEST = re.compile(r"(sha256:)?([0-9a-f]{12})[0-9a-f]{52}")
+
+
+def heading(text: str) -> list[str]:
+    """Return a section's heading with the empty line before it."""
+    return ["", text]
+
+
+def paragraph(text: str, indent: int = 2, hanging: int = 0) -> list[str]:
+    """Return wrapped lines; those after the first are indented by `hanging` more."""
+    first, later = " " * indent, " " * (indent + hanging)
+    return wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+    ) or [first.rstrip()]
+
+
+def table(rows: Sequence[Sequence[str]], indent: int = 2) -> list[str]:
+    """Return rows with aligned columns; the last column wraps under itself."""
+    columns = len(rows[0])
+    widths = [max(len(row[column]) for row in rows) for column in range(columns - 1)]
+    lines: list[str] = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        start = " " * indent + "  ".join([*cells, ""])
+        rest = wrap(row[-1], max(WIDTH - len(start), 20), break_on_hyphens=False) or [""]
+        lines.append((start + rest[0]).rstrip())
+        lines.extend(" " * len(start) + line for line in rest[1:])
+    return lines
+
+
+def causes(reasons: Iterable[Cause], *, numbered: bool) -> list[str]:
+    """Return causes with the first of their changes, old → new."""
+    lines: list[str] = []
+    for number, cause in enumerate(reasons, 1):
+        mark = f"{number}." if numbered else "-"
+        lines += paragraph(f"{mark} {cause.statement}", 2, 3)
+        for change in cause.changes[:_SHOWN_CHANGES]:
+            lines += paragraph(change_text(change), 7, 2)
+        if (more := len(cause.changes) - _SHOWN_CHANGES) > 0:
+            lines += paragraph(f"… and {more} more (--json has all)", 7)
+    return lines
+
+
+def change_text(change: Change) -> str:
+    """Return one change in a line."""
+    old, new = value_text(change.old), value_text(change.new)
+    return f"{change.where} {printable(change.name)}: {old} → {new}"
+
+
+def value_text(value: Any) -> str:
+    """Return a JSON value, shortened; `--json` has more of it."""
+    if value is ABSENT:
+        return "(absent)"
+    if not isinstance(value, str):
+        return shortened(json.dumps(value, ensure_ascii=False), _SHOWN_VALUE)
+    if (match := _DIGEST.fullmatch(value)) is not None:
+        return f"{match[1] or ''}{match[2]}…"
+    return quoted(shortened(value, _SHOWN_VALUE))
+
+
+def shortened(text: str, length: int) -> str:
+    """Return a text of at most `length` characters and a mark where some are left out."""
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, without anything a terminal would act on."""
+    return f'"{printable(text)}"'
+
+
+def printable(text: str) -> str:
+    """Return a text with everything but visible characters and spaces escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def number(value: float | None, dtype: str = "F64") -> str:
+    """Return a number with as few digits as tell it from every other number of its dtype."""
+    if value is None:
+        return "none"
+    return str(np.float32(value)) if dtype == "F32" else repr(value)
+
+
+def count(amount: int, noun: str) -> str:
+    """Return an amount with its noun, in the plural where it must be."""
+    return f"{amount} {noun}{'' if amount == 1 else 's'}"
