@@ -1,0 +1,179 @@
+"""Small random checkpoints in Hugging Face's form, written without any of its libraries."""
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+END_OF_TEXT = 256
+"""The id of `<|end|>`, the one special token; ids below are the 256 bytes."""
+
+Tensors = Mapping[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class CheckpointShape:
+    """A small Llama. The vocabulary holds the 256 bytes, `<|end|>` and words of several bytes."""
+
+    vocabulary: int = 300
+    hidden: int = 64
+    intermediate: int = 96
+    layers: int = 2
+    queries: int = 4
+    keys: int = 2
+    context: int = 256
+    tied: bool = False
+    bias: bool = False
+    dtype: str = "BF16"
+    files: int = 1
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Return the config.json."""
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "vocab_size": self.vocabulary,
+            "hidden_size": self.hidden,
+            "intermediate_size": self.intermediate,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.queries,
+            "num_key_value_heads": self.keys,
+            "max_position_embeddings": self.context,
+            "hidden_act": "silu",
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10000.0,
+            "rope_scaling": None,
+            "attention_bias": self.bias,
+            "mlp_bias": self.bias,
+            "tie_word_embeddings": self.tied,
+            "eos_token_id": END_OF_TEXT,
+            **self.config,
+        }
+
+
+def random_tensors(shape: CheckpointShape, seed: int) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of a seeded random model, large enough that its logits are spread."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    head = shape.hidden // shape.queries
+    width = {"q": shape.queries * head, "k": shape.keys * head, "v": shape.keys * head}
+
+    def matrix(outputs: int, inputs: int) -> NDArray[np.float32]:
+        return (generator.standard_normal((outputs, inputs)) * 1.2 / inputs**0.5).astype(np.float32)
+
+    def norm() -> NDArray[np.float32]:
+        return (1 + 0.2 * generator.standard_normal(shape.hidden)).astype(np.float32)
+
+    tensors = {"model.embed_tokens.weight": matrix(shape.vocabulary, shape.hidden)}
+    for layer in range(shape.layers):
+        prefix = f"model.layers.{layer}."
+        linears = {
+            **{f"self_attn.{name}_proj": (width[name], shape.hidden) for name in "qkv"},
+            "self_attn.o_proj": (shape.hidden, width["q"]),
+            "mlp.gate_proj": (shape.intermediate, shape.hidden),
+            "mlp.up_proj": (shape.intermediate, shape.hidden),
+            "mlp.down_proj": (shape.hidden, shape.intermediate),
+        }
+        for name, sizes in linears.items():
+            tensors[f"{prefix}{name}.weight"] = matrix(*sizes)
+            if shape.bias:
+                tensors[f"{prefix}{name}.bias"] = matrix(sizes[0], 1)[:, 0] * np.float32(0.1)
+        tensors[f"{prefix}input_layernorm.weight"] = norm()
+        tensors[f"{prefix}post_attention_layernorm.weight"] = norm()
+    tensors["model.norm.weight"] = norm()
+    if not shape.tied:
+        tensors["lm_head.weight"] = matrix(shape.vocabulary, shape.hidden)
+    return tensors
+
+
+def write_checkpoint(directory: Path, shape: CheckpointShape, seed: int = 1) -> dict[str, Path]:
+    """Write a random model, and return its files by name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    write_weights(directory, random_tensors(shape, seed), shape.dtype, shape.files)
+    (directory / "config.json").write_text(json.dumps(shape.document()), "utf-8")
+    generation = {"eos_token_id": [END_OF_TEXT], "do_sample": False}
+    (directory / "generation_config.json").write_text(json.dumps(generation), "utf-8")
+    write_tokenizer(directory / "tokenizer.json", shape.vocabulary)
+    return files_of(directory)
+
+
+def files_of(directory: Path) -> dict[str, Path]:
+    """Return the files of a model directory by name."""
+    return {path.name: path for path in sorted(directory.iterdir())}
+
+
+def write_weights(directory: Path, tensors: Tensors, dtype: str, files: int = 1) -> None:
+    """Write tensors as one safetensors file, or as several with an index."""
+    if files == 1:
+        write_safetensors(directory / "model.safetensors", tensors, dtype)
+        return
+    names = list(tensors)
+    places: dict[str, str] = {}
+    for number in range(files):
+        file = f"model-{number + 1:05}-of-{files:05}.safetensors"
+        chosen = names[number::files]
+        write_safetensors(directory / file, {name: tensors[name] for name in chosen}, dtype)
+        places.update(dict.fromkeys(chosen, file))
+    index = {"metadata": {}, "weight_map": places}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index), "utf-8")
+
+
+def write_safetensors(path: Path, tensors: Tensors, dtype: str) -> None:
+    """Write one safetensors file, rounding the numbers to `dtype`: BF16, F16 or F32."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    chunks: list[bytes] = []
+    position = 0
+    for name, tensor in tensors.items():
+        data = encode_numbers(tensor, dtype)
+        span = [position, position + len(data)]
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": span}
+        chunks.append(data)
+        position += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(chunks))
+
+
+def encode_numbers(tensor: NDArray[np.float32], dtype: str) -> bytes:
+    """Return the little-endian bytes of numbers rounded to a dtype (half to even)."""
+    if dtype == "F32":
+        return tensor.astype("<f4").tobytes()
+    if dtype == "F16":
+        return tensor.astype("<f2").tobytes()
+    bits = np.ascontiguousarray(tensor, dtype=np.float32).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return (rounded >> np.uint32(16)).astype("<u2").tobytes()
+
+
+def write_tokenizer(path: Path, vocabulary: int) -> None:
+    """Write a byte-level tokenizer.json: 256 bytes, `<|end|>`, then pairs of bytes as words."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+    letters = _byte_letters()
+    words = {letters[byte]: byte for byte in range(256)}
+    words["<|end|>"] = END_OF_TEXT
+    merges: list[tuple[str, str]] = []
+    for number in range(vocabulary - len(words)):
+        # Pairs of plain letters: the tokens ab, bb, cb, …
+        first, second = letters[ord("a") + number % 26], letters[ord("a") + number // 26]
+        merges.append((first, second))
+        words[first + second] = len(words)
+    tokenizer = Tokenizer(models.BPE(vocab=words, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken("<|end|>", special=True)])
+    tokenizer.save(str(path))
+
+
+def _byte_letters() -> list[str]:
+    """Return the printable letter that byte-level tokenizers use for each byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = (byte for byte in range(256) if byte not in printable)
+    letters = {byte: chr(byte) for byte in printable}
+    letters.update({byte: chr(256 + number) for number, byte in enumerate(others)})
+    return [letters[byte] for byte in range(256)]
