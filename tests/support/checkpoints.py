@@ -64,7 +64,8 @@ def random_tensors(shape: CheckpointShape, seed: int) -> dict[str, NDArray[np.fl
     width = {"q": shape.queries * head, "k": shape.keys * head, "v": shape.keys * head}
 
     def matrix(outputs: int, inputs: int) -> NDArray[np.float32]:
-        return (generator.standard_normal((outputs, inputs)) * 1.2 / inputs**0.5).astype(np.float32)
+        numbers = generator.standard_normal((outputs, inputs)) * (1.2 / inputs**0.5)
+        return np.asarray(numbers, dtype=np.float32)
 
     def norm() -> NDArray[np.float32]:
         return (1 + 0.2 * generator.standard_normal(shape.hidden)).astype(np.float32)
@@ -159,8 +160,9 @@ def write_tokenizer(path: Path, vocabulary: int) -> None:
     words["<|end|>"] = END_OF_TEXT
     merges: list[tuple[str, str]] = []
     for number in range(vocabulary - len(words)):
-        # Pairs of plain letters: the tokens ab, bb, cb, …
-        first, second = letters[ord("a") + number % 26], letters[ord("a") + number // 26]
+        # aa, ba, ca, …: plain letters first, then bytes that are parts of characters.
+        first = letters[(ord("a") + number % 256) % 256]
+        second = letters[(ord("a") + number // 256) % 256]
         merges.append((first, second))
         words[first + second] = len(words)
     tokenizer = Tokenizer(models.BPE(vocab=words, merges=merges))

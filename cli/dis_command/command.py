@@ -1,0 +1,184 @@
+"""How a command of dis is declared: its options, the global ones, and help that begins with examples."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dis_command.session import PROGRESS_MODES, Session
+from dis_command.terminal import COLOR_MODES
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+GLOBAL_OPTIONS = ("store", "color", "progress", "quiet", "verbose", "debug")
+DOCUMENTATION = "docs/reference/commands.md"
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+pass_session = click.make_pass_decorator(Session)
+
+
+class DisCommand(click.Command):
+    """A command with examples, which takes the global options as well.
+
+    Args:
+        examples: Command lines with which people begin.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        kwargs.setdefault("context_settings", CONTEXT)
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+        self.params += global_options()
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write usage, purpose, examples, options, global options."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        write_examples(self.examples, formatter)
+        write_options(self, ctx, formatter)
+        formatter.write(f"\nMore: {DOCUMENTATION}\n")
+
+
+def command(
+    name: str, *, examples: Sequence[str], kind: type[DisCommand] = DisCommand
+) -> Callable[[Callable[..., Any]], DisCommand]:
+    """Return a decorator that makes a command of a function whose docstring is the help."""
+    return click.command(name, cls=kind, examples=examples)
+
+
+def global_options() -> list[click.Option]:
+    """Return new instances of the options that every command takes, before and after its name."""
+    return [
+        _global("store", metavar="DIR", help="The store.  [env: DIS_STORE]"),
+        _global(
+            "color",
+            type=click.Choice(COLOR_MODES),
+            help="When to colour.  [env: NO_COLOR, FORCE_COLOR]",
+        ),
+        _global(
+            "progress",
+            type=click.Choice(PROGRESS_MODES),
+            help="How to show progress.  [env: DIS_PROGRESS]",
+        ),
+        _global("quiet", "-q", is_flag=True, default=None, help="Print results and errors only."),
+        _global(
+            "verbose", "-v", is_flag=True, default=None, help="Print every line of every build."
+        ),
+        _global("debug", is_flag=True, default=None, help="Show tracebacks.  [env: DIS_DEBUG]"),
+    ]
+
+
+def _global(name: str, *short: str, **attributes: Any) -> click.Option:
+    return click.Option([f"--{name}", *short], expose_value=False, callback=_remember, **attributes)
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Note a global option in the session; the one nearest to the end of the command line wins."""
+    session = ctx.find_object(Session)
+    if value is not None and session is not None and param.name is not None:
+        setattr(session, param.name, value)
+
+
+def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Write the examples of a help page."""
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def write_options(owner: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write a command's own options, then the global ones."""
+    own: list[tuple[str, str]] = []
+    shared: list[tuple[str, str]] = []
+    for param in owner.get_params(ctx):
+        record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+        if record is not None:
+            (shared if param.name in GLOBAL_OPTIONS else own).append(record)
+    for title, records in (("Options", own), ("Global options", shared)):
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+# -- options that several commands have ------------------------------------------------------------------------------
+
+
+def json_option(function: _Function) -> _Function:
+    """Add `--json`; the session knows it already, from the command line."""
+    return click.option(
+        "--json", "as_json", is_flag=True, expose_value=False, help="Print one JSON document."
+    )(function)
+
+
+def set_option(function: _Function) -> _Function:
+    """Add `--set`, as the parameter `overrides`."""
+    return click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="A.B=VALUE",
+        help="Replace one field of the manifest; repeatable.",
+    )(function)
+
+
+def jobs_option(function: _Function) -> _Function:
+    """Add `-j`, as the parameter `jobs`."""
+    return click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Work at a time.  [default: number of CPUs]",
+    )(function)
+
+
+def config_arguments(metavar: str = "CONFIG") -> Callable[[_Function], _Function]:
+    """Add CONFIG and `--config`, of which one is given, as the parameters `config` and `config_option`."""
+
+    def add(function: _Function) -> _Function:
+        option = click.option(
+            "--config", "config_option", metavar=metavar, help=f"The same as {metavar}."
+        )
+        return click.argument("config", required=False, metavar=metavar)(option(function))
+
+    return add
+
+
+def chosen_config(config: str | None, config_option: str | None) -> str:
+    """Return the one manifest that was named.
+
+    Raises:
+        click.UsageError: None was, or two.
+    """
+    if config is not None and config_option is not None:
+        raise click.UsageError("CONFIG and --config are the same, give one of them")
+    chosen = config if config is not None else config_option
+    if not chosen:
+        raise click.UsageError("no manifest is named: give CONFIG")
+    return chosen
+
+
+def split_target(text: str, default: str) -> tuple[Path, str]:
+    """Return the path and the target of `CONFIG[#TARGET]`; a file whose name has a `#` is taken whole."""
+    path, hash_mark, target = text.rpartition("#")
+    if not hash_mark or _is_file(text):
+        return Path(text), default
+    if not target:
+        raise click.UsageError(f"{text!r} names no target after '#'")
+    return Path(path), target
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # too long, or through a directory that may not be entered
+        return False
+
+
+def job_count(jobs: int | None) -> int:
+    """Return how many pieces of work to do at a time."""
+    import os
+
+    return jobs if jobs is not None else os.cpu_count() or 1

@@ -1,0 +1,61 @@
+"""`dis inspect`: what there is to know about a manifest, a lock, a run or an object."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from dis_command.command import command, json_option, pass_session
+from dis_command.session import Session
+
+
+@command(
+    "inspect",
+    examples=(
+        "dis inspect configs/quickstart.json",
+        "dis inspect first",
+        "dis inspect runs/a --json",
+    ),
+)
+@click.argument("ref", required=False, metavar="REF")
+@click.option("--input", "ref_option", metavar="REF", help="The same as REF.")
+@json_option
+@pass_session
+def inspect(session: Session, ref: str | None, ref_option: str | None) -> None:
+    """Describe a manifest, a lock, a run or an object."""
+    from dis_derivations.runs.inspection import describe
+    from dis_derivations.runs.reference import resolve
+
+    if (ref is None) == (ref_option is None):
+        raise click.UsageError("name one thing to inspect: REF, or --input REF")
+    with session.open_store() as store:
+        found = describe(store, resolve(store, ref or ref_option or ""))
+    session.print_result(
+        lambda: {"schema_version": 1, **found}, lambda: "\n".join(_lines(found, ""))
+    )
+
+
+def _lines(value: dict[str, Any], indent: str) -> Iterator[str]:
+    """Yield an object as lines, one a scalar, with objects and lists below their names."""
+    for name, item in value.items():
+        if isinstance(item, dict) and item:
+            yield f"{indent}{name}:"
+            yield from _lines(item, f"{indent}  ")
+        elif isinstance(item, list) and item:
+            yield f"{indent}{name}:"
+            for each in item:
+                yield f"{indent}  {_scalar(each)}"
+        else:
+            yield f"{indent}{name}: {_scalar(item)}"
+
+
+def _scalar(value: Any) -> str:
+    from dis_command.terminal import one_line
+
+    if isinstance(value, dict):
+        return "  ".join(f"{name}={_scalar(item)}" for name, item in value.items()) or "none"
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(str(value))

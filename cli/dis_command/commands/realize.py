@@ -1,0 +1,155 @@
+"""`dis realize`: build a target of a manifest, or find it built."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dis_command.command import (
+    DisCommand,
+    chosen_config,
+    command,
+    config_arguments,
+    job_count,
+    jobs_option,
+    json_option,
+    pass_session,
+    set_option,
+    split_target,
+)
+from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.target import DryRun, RealisedTarget
+    from dis_store import Store
+
+
+class RealizeCommand(DisCommand):
+    """`--rebuild` takes its number after `=` only, so that `--rebuild CONFIG` means what it says."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Write out the number that `--rebuild` alone stands for."""
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(
+            ctx, ["--rebuild=1" if arg == "--rebuild" else arg for arg in args[:end]] + args[end:]
+        )
+
+
+@command(
+    "realize",
+    kind=RealizeCommand,
+    examples=(
+        "dis realize configs/quickstart.json",
+        "dis realize configs/quickstart.json#closure --out-link result",
+        "dis realize configs/quickstart.json --rebuild",
+        "dis realize configs/quickstart.json --set inference.n_prompts=2 --name short",
+    ),
+)
+@config_arguments("CONFIG[#TARGET]")
+@click.option("--name", metavar="ROOT", help="Keep the result under this name.")
+@click.option(
+    "--out-link",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Make a link to the result; it keeps it.",
+)
+@jobs_option
+@click.option(
+    "--rebuild",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="[=N]",
+    help="Build it again, N times, and compare.",
+)
+@set_option
+@click.option("--locked", is_flag=True, help="Fail when the lock is missing or stale.")
+@click.option(
+    "--keep-going", is_flag=True, help="After a failure, build what does not depend on it."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be built, and stop.")
+@click.option(
+    "--no-substitute", is_flag=True, help="Build everything here. This version always does."
+)
+@json_option
+@pass_session
+def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
+    session: Session,
+    config: str | None,
+    config_option: str | None,
+    name: str | None,
+    out_link: Path | None,
+    jobs: int | None,
+    rebuild: int,
+    overrides: tuple[str, ...],
+    locked: bool,
+    keep_going: bool,
+    dry_run: bool,
+    no_substitute: bool,
+) -> int:
+    """Build a target of a manifest, or find it built.
+
+    Prints the store path of the target's main output; without #TARGET that is
+    the bundle of the run. With --rebuild the exit code is 1 when the results
+    differ.
+    """
+    del no_substitute  # there are no substituters in this version
+    from dis_derivations.realisation.manifest_target import plan_target, realise_target
+    from dis_derivations.realisation.target import DEFAULT_TARGET, TargetRequest
+
+    path, target = split_target(chosen_config(config, config_option), DEFAULT_TARGET)
+    request = TargetRequest(
+        config=path,
+        target=target,
+        overrides=overrides,
+        locked=locked,
+        jobs=job_count(jobs),
+        keep_going=keep_going,
+        rebuilds=rebuild,
+        root=name,
+        out_link=out_link,
+    )
+    with session.open_store() as store:
+        if name is not None:
+            store.root(name)  # refuses a bad name now, and not after the build
+        if dry_run:
+            return _show_plan(session, plan_target(store, request))
+        with session.reporting() as reporter:
+            realised = realise_target(store, request, reporter)
+        return _show_result(session, store, realised)
+
+
+def _show_plan(session: Session, plan: "DryRun") -> int:
+    from dis_command.realised_documents import dry_run_document
+
+    session.print_result(lambda: dry_run_document(plan), lambda: _plan_text(plan))
+    return 0
+
+
+def _plan_text(plan: "DryRun") -> str:
+    from dis_command.terminal import count_text, size_text
+
+    if plan.locks:
+        return "the manifest would be locked first; what is to be built is known after that"
+    if not plan.builds:
+        return "nothing would be built"
+    fetched = sum(build.fetched_bytes for build in plan.builds)
+    head = f"{count_text(len(plan.builds), 'build')} would be made"
+    lines = [head + (f", {size_text(fetched)} fetched:" if fetched else ":")]
+    for build in plan.builds:
+        size = f"  {size_text(build.fetched_bytes)}" if build.fetched_bytes else ""
+        lines.append(f"  {build.name}  {build.derivation[:12]}{size}")
+    return "\n".join(lines)
+
+
+def _show_result(session: Session, store: "Store", realised: "RealisedTarget") -> int:
+    if not realised.rebuilds:
+        from dis_command.realised_documents import realised_document
+
+        session.print_result(
+            lambda: realised_document(store, realised),
+            lambda: str(store.object_path(realised.main_output)),
+        )
+        return 0
+    from dis_command.rebuilds import show_rebuilds
+
+    return show_rebuilds(session, store, realised)

@@ -1,0 +1,108 @@
+"""`dis root`: the names that keep objects."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dis_command.command import command, json_option, pass_session
+from dis_command.lazy_group import LazyCommand, LazyGroup
+from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_store import Root, Store
+
+_MODULE = "dis_command.commands.root"
+
+
+@click.group(
+    "root",
+    cls=LazyGroup,
+    examples=("dis root add golden first", "dis root list", "dis root remove golden"),
+    lazy={
+        "add": LazyCommand(_MODULE, "add", "Keep an object under a name."),
+        "list": LazyCommand(_MODULE, "list_", "List the roots and what they keep."),
+        "remove": LazyCommand(_MODULE, "remove", "Let go of what a name keeps."),
+    },
+)
+def root() -> None:
+    """Name objects, so that they are kept."""
+
+
+@command("add", examples=("dis root add golden quickstart.1a2b3c4d", "dis root add model 1a2b3c4d"))
+@click.argument("name")
+@click.argument("ref", metavar="REF")
+@json_option
+@pass_session
+def add(session: Session, name: str, ref: str) -> None:
+    """Keep an object under a name.
+
+    The object stays, with all it refers to; where REF is a root or a run, so
+    does what it was built from. A name that is there already moves.
+    """
+    from dis_derivations.runs.reference import resolve
+    from dis_derivations.runs.roots import root_for
+
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with session.open_store() as store:
+        new = root_for(resolve(store, ref), created_at=now)
+        store.set_root(name, new)
+        session.print_result(
+            lambda: _document(store, name, new), lambda: str(store.object_path(new.object))
+        )
+
+
+@command("list", examples=("dis root list", "dis root list --json"))
+@json_option
+@pass_session
+def list_(session: Session) -> None:
+    """List the roots and what they keep."""
+    with session.open_store() as store:
+        roots = sorted(store.roots().items())
+        session.print_result(
+            lambda: [_document(store, name, each) for name, each in roots], lambda: _text(roots)
+        )
+
+
+@command("remove", examples=("dis root remove golden",))
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+@pass_session
+def remove(session: Session, names: tuple[str, ...]) -> None:
+    """Let go of what a name keeps.
+
+    Nothing is deleted; the next dis gc frees what no other root keeps.
+    """
+    from dis_derivations.runs.roots import check_names
+
+    with session.open_store() as store:
+        check_names(store, names)
+        for name in names:
+            store.remove_root(name)
+    session.print_result(lambda: {"schema_version": 1, "removed": list(names)}, lambda: "")
+    session.say(f"removed {', '.join(names)}; dis gc frees what no other root keeps")
+
+
+def _document(store: "Store", name: str, root: "Root") -> dict[str, Any]:
+    return {
+        "name": name,
+        "object": str(root.object),
+        "path": str(store.object_path(root.object)),
+        "derivation": root.derivation,
+        "key": root.key,
+        "automatic": root.automatic,
+        "label": root.label,
+        "created_at": root.created_at,
+    }
+
+
+def _text(roots: list[tuple[str, "Root"]]) -> str:
+    from dis_command.table import aligned
+
+    if not roots:
+        return ""
+    rows = [
+        (name, each.object[:12], "automatic" if each.automatic else "named", each.created_at)
+        for name, each in roots
+    ]
+    return aligned([("NAME", "OBJECT", "KIND", "SINCE"), *rows])

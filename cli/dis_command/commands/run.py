@@ -1,0 +1,110 @@
+"""`dis run`: realise a run and lay it out as a directory of files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dis_command.command import (
+    chosen_config,
+    command,
+    config_arguments,
+    job_count,
+    jobs_option,
+    json_option,
+    pass_session,
+    set_option,
+)
+from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.target import RealisedTarget
+    from dis_store import Store
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@command(
+    "run",
+    examples=(
+        "dis run configs/quickstart.json",
+        "dis run configs/quickstart.json --run-dir first --token-output tokens.json",
+    ),
+)
+@config_arguments()
+@click.option(
+    "--run-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to.  [default: outputs.directory of the manifest, or runs/RUN_ID]",
+)
+@click.option(
+    "--token-output", type=_FILE, metavar="FILE", help="Write a copy of tokens.json here as well."
+)
+@click.option(
+    "--run-log-output",
+    type=_FILE,
+    metavar="FILE",
+    help="Write a copy of run_log.json here as well.",
+)
+@set_option
+@click.option("--name", metavar="ROOT", help="Keep the run under this name.")
+@jobs_option
+@json_option
+@pass_session
+def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
+    session: Session,
+    config: str | None,
+    config_option: str | None,
+    run_dir: Path | None,
+    token_output: Path | None,
+    run_log_output: Path | None,
+    overrides: tuple[str, ...],
+    name: str | None,
+    jobs: int | None,
+) -> None:
+    """Realise a run and lay it out as a directory of files.
+
+    Prints the directory. It holds bundle.json, manifest.used.json,
+    lock.used.json, tokens.json, run_log.json and what was captured.
+    """
+    from dis_derivations.realisation.manifest_target import realise_target
+    from dis_derivations.realisation.target import TargetRequest
+    from dis_derivations.runs.run_directory import RUN_LOG, copy_file
+
+    path = Path(chosen_config(config, config_option))
+    request = TargetRequest(config=path, overrides=overrides, jobs=job_count(jobs), root=name)
+    with session.open_store() as store:
+        if name is not None:
+            store.root(name)  # refuses a bad name now, and not after the build
+        with session.reporting() as reporter:
+            realised = realise_target(store, request, reporter)
+        directory = _lay_out(store, realised, request.config, overrides, run_dir)
+        for source, copy in (("tokens.json", token_output), (RUN_LOG, run_log_output)):
+            if copy is not None:
+                copy_file(directory / source, copy)
+        session.print_result(lambda: _document(store, realised, directory), lambda: str(directory))
+
+
+def _lay_out(
+    store: "Store",
+    realised: "RealisedTarget",
+    config: Path,
+    overrides: tuple[str, ...],
+    run_dir: Path | None,
+) -> Path:
+    from dis_derivations.runs.run_directory import directory_of_run, lay_out
+
+    directory = run_dir or directory_of_run(store, realised.outputs["bundle"], config, overrides)
+    return lay_out(store, realised.outputs["bundle"], realised.outputs.get("log"), directory)
+
+
+def _document(store: "Store", realised: "RealisedTarget", directory: Path) -> dict[str, object]:
+    from dis_command.realised_documents import realised_document
+    from dis_derivations.runs.run_directory import run_id_of
+
+    return {
+        **realised_document(store, realised),
+        "run_id": str(run_id_of(store, realised.outputs["bundle"])),
+        "directory": str(directory),
+    }

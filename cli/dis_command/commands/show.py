@@ -1,0 +1,81 @@
+"""`dis show`: the prompts and answers of a run."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dis_command.command import command, json_option, pass_session
+from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_derivations.runs.bundle_documents import Bundle
+    from dis_derivations.runs.transcript import Exchange
+
+
+@command(
+    "show",
+    examples=(
+        "dis show quickstart.1a2b3c4d",
+        "dis show runs/quickstart",
+        "dis show 1a2b3c4d --json",
+    ),
+)
+@click.argument("ref", metavar="REF")
+@json_option
+@pass_session
+def show(session: Session, ref: str) -> None:
+    """Print the prompts and answers of a run.
+
+    REF is the name of a root, a digest or its first 8 digits, a run directory
+    or a bundle.json.
+    """
+    from dis_derivations.runs.bundle_documents import load_bundle
+    from dis_derivations.runs.reference import resolve
+    from dis_derivations.runs.transcript import transcript
+
+    with session.open_store() as store:
+        bundle = load_bundle(resolve(store, ref).bundle(store))
+        exchanges = transcript(bundle, store)
+    session.print_result(lambda: _document(bundle, exchanges), lambda: _text(exchanges))
+
+
+def _document(bundle: "Bundle", exchanges: list["Exchange"]) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "name": bundle.document.name,
+        "run_id": str(bundle.document.run_id),
+        "exchanges": [
+            {
+                "id": exchange.id,
+                "conversation": [
+                    {"role": turn.role, "content": turn.content} for turn in exchange.conversation
+                ],
+                "prompt": exchange.prompt,
+                "answer": exchange.answer,
+                "prompt_tokens": exchange.prompt_tokens,
+                "output_tokens": exchange.output_tokens,
+            }
+            for exchange in exchanges
+        ],
+    }
+
+
+def _text(exchanges: list["Exchange"]) -> str:
+    return "\n\n".join(_exchange_text(exchange) for exchange in exchanges)
+
+
+def _exchange_text(exchange: "Exchange") -> str:
+    lines = [f"[{exchange.id}]"]
+    lines += [_turn(turn.role, turn.content) for turn in exchange.conversation]
+    if exchange.conversation:
+        pass  # the prompt is the same text, written out by the chat template
+    elif exchange.prompt is not None:
+        lines.append(_turn("prompt", exchange.prompt))
+    else:
+        lines.append(f"({exchange.prompt_tokens} prompt tokens; their text is not at hand)")
+    lines.append(_turn("answer", exchange.answer))
+    return "\n".join(lines)
+
+
+def _turn(role: str, text: str) -> str:
+    return f"{role}: " + text.replace("\n", "\n    ")

@@ -1,0 +1,89 @@
+"""How an error is shown: one block for people, or one JSON document, always on stderr."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from dis_command.settings import user_directory
+from dis_command.terminal import printable
+from dis_command.version import VERSION
+from dis_store.errors import DisError
+
+
+class UnexpectedError(DisError):
+    """A fault of dis itself."""
+
+    exit_code = 3
+
+
+def render_block(error: DisError, *, color: bool) -> str:
+    """Return `error: …`, `  cause: …` and `hint: …` as lines, with a newline at the end."""
+    lines = [f"{_painted('error:', '31', color)} {_indented(error.what, ' ' * 7)}"]
+    if error.cause:
+        lines.append(f"  {_painted('cause:', '33', color)} {_indented(error.cause, ' ' * 9)}")
+    if error.hint:
+        lines.append(f"{_painted('hint:', '36', color)} {_indented(error.hint, ' ' * 6)}")
+    return "\n".join(lines) + "\n"
+
+
+def render_json(error: DisError) -> str:
+    """Return the error as one line of JSON."""
+    fields: dict[str, Any] = {
+        "what": error.what,
+        "cause": error.cause,
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+    }
+    # A refused lock says item by item what cannot be pinned.
+    if items := getattr(error, "items", None):
+        fields["items"] = [item.as_json() for item in items]
+    return json.dumps({"schema_version": 1, "error": fields}) + "\n"
+
+
+def unexpected(
+    error: Exception, argv: list[str], environment: Mapping[str, str]
+) -> UnexpectedError:
+    """Return the error to show for an exception that nobody expected, with its traceback in a file."""
+    log = _write_log(error, argv, environment)
+    where = f"the traceback is in {log}" if log else "see the traceback: DIS_DEBUG=1"
+    return UnexpectedError(
+        "dis failed unexpectedly",
+        cause=f"{type(error).__name__}: {error}".rstrip(": "),
+        hint=f"this is a fault of dis; {where}",
+    )
+
+
+def show_traceback(error: BaseException, stream: TextIO) -> None:
+    """Print the traceback, for `--debug`."""
+    import traceback
+
+    traceback.print_exception(error, file=stream)
+
+
+def _write_log(error: Exception, argv: list[str], environment: Mapping[str, str]) -> Path | None:
+    """Write what is needed to understand the fault, and return where; None where nothing can be written."""
+    import platform
+    import traceback
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC)
+    text = "".join(traceback.format_exception(error))
+    about = f"dis {VERSION}, Python {sys.version.split()[0]}, {platform.platform()}\ncommand: {argv!r}\n\n"
+    try:
+        directory = user_directory(environment, "XDG_STATE_HOME", ".local/state")
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"error-{now:%Y%m%dT%H%M%S.%f}Z.log"
+        path.write_text(about + text, encoding="utf-8", errors="backslashreplace")
+    except (OSError, DisError):
+        return None
+    return path
+
+
+def _indented(text: str, indent: str) -> str:
+    return f"\n{indent}".join(printable(text).splitlines())
+
+
+def _painted(word: str, code: str, color: bool) -> str:
+    return f"\x1b[1;{code}m{word}\x1b[0m" if color else word

@@ -1,0 +1,49 @@
+"""What every exception means to the user: errors of ours, of the command line, of the system, and faults of dis."""
+
+import errno
+
+import click
+
+from dis_command.session import Session
+from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
+
+# What the system refuses whatever dis does.
+_ENVIRONMENT = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO,
+}  # fmt: skip
+
+
+def as_dis_error(error: Exception, argv: list[str], session: Session) -> DisError:
+    """Return the error to show for an exception; a fault of dis leaves its traceback in a file."""
+    if isinstance(error, DisError):
+        return error
+    if isinstance(error, click.ClickException):
+        return _usage_error(error)
+    if isinstance(error, click.Abort):
+        return InvalidInputError("nothing was answered")
+    if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
+        thing = f"{error.filename}: " if error.filename is not None else ""
+        return UnfitEnvironmentError(
+            f"{thing}{error.strerror}", hint="see what is wrong with this machine: dis doctor"
+        )
+    from dis_command.error_report import unexpected
+
+    return unexpected(error, argv, session.environment)
+
+
+def _usage_error(error: click.ClickException) -> InvalidInputError:
+    """Return a fault of the command line in the form of all errors."""
+    text = error.format_message().strip()
+    what, _, suggestion = text.partition(" Did you mean ")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if suggestion:
+        hint = f"did you mean {suggestion.strip()}"
+    elif context is not None:
+        hint = f"see the usage: {context.command_path} --help"
+    else:
+        hint = "see the usage: dis --help"
+    return InvalidInputError(_lowered(what.removesuffix(".")), hint=hint)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,118 @@
+"""The entry point of `dis`: runs a command line, and turns whatever happens into output and an exit code."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from dis_command.program import dis
+from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_store.errors import DisError
+
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+
+
+def main() -> NoReturn:
+    """Run the command line of this process and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, TextIOWrapper
+        ):  # what the terminal's encoding does not have is written as an escape
+            stream.reconfigure(errors="backslashreplace")
+    stopping = _StopSignals()
+    code = run(sys.argv[1:])
+    sys.exit(TERMINATED if stopping.terminated and code == INTERRUPTED else code)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code (docs/reference/exit-codes.md)."""
+    session = Session(as_json="--json" in argv)
+    try:
+        code = _invoke(argv, session)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+        return BROKEN_PIPE
+    except KeyboardInterrupt as error:
+        from dis_store.errors import InterruptedBuildError
+
+        return _report(InterruptedBuildError("interrupted"), error, session)
+    except Exception as error:  # noqa: BLE001 - the one place where everything ends up
+        from dis_command.failures import as_dis_error
+
+        return _report(as_dis_error(error, list(argv), session), error, session)
+    return code
+
+
+def _invoke(argv: Sequence[str], session: Session) -> int:
+    try:
+        with dis.make_context("dis", list(argv), obj=session) as context:
+            result = dis.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as missing:
+        sys.stderr.write(missing.format_message() + "\n")
+        return missing.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _report(error: "DisError", origin: BaseException, session: Session) -> int:
+    """Show an error on stderr, and return its exit code."""
+    from dis_command import error_report
+
+    try:
+        if session.debugging:
+            error_report.show_traceback(origin, sys.stderr)
+        if session.as_json:
+            sys.stderr.write(error_report.render_json(error))
+        else:
+            sys.stderr.write(error_report.render_block(error, color=session.color_on_stderr))
+        sys.stderr.flush()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+    return error.exit_code
+
+
+def _drop_stdout() -> None:
+    """Let nobody write to a pipe without a reader again, the interpreter at its end included."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(null, stream.fileno())
+
+
+class _StopSignals:
+    """Ctrl-C and SIGTERM: the first asks the work to stop, the second Ctrl-C ends the process at once.
+
+    Ending at once is safe: the store is written so that a crash leaves nothing but files that the next start removes.
+    """
+
+    def __init__(self) -> None:
+        self.terminated = False
+        self._asked = False
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.terminated = self.terminated or number == signal.SIGTERM
+        if self._asked:
+            os._exit(TERMINATED if self.terminated else INTERRUPTED)
+        self._asked = True
+        # Not through sys.stderr: the signal may have come in the middle of a write to it.
+        os.write(2, b"stopping; press Ctrl-C again to stop at once\n")
+        raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The command `dis` and the table of its commands."""
+
+import click
+
+from dis_command.lazy_group import LazyCommand, LazyGroup
+from dis_command.version import VERSION
+
+_RUNS, _MANIFESTS, _STORE, _MACHINE = "Runs", "Manifests and locks", "The store", "This machine"
+
+
+def _entry(module: str, attribute: str, text: str, section: str) -> LazyCommand:
+    return LazyCommand(f"dis_command.commands.{module}", attribute, text, section)
+
+
+COMMANDS = {
+    "realize": _entry(
+        "realize", "realize", "Build a target of a manifest, or find it built.", _RUNS
+    ),
+    "run": _entry("run", "run", "Realise a run and lay it out as a directory of files.", _RUNS),
+    "show": _entry("show", "show", "Print the prompts and answers of a run.", _RUNS),
+    "list": _entry("list_", "list_", "List the runs in the store.", _RUNS),
+    "diff": _entry("diff", "diff", "Compare the results of two runs bit for bit.", _RUNS),
+    "verify": _entry(
+        "verify", "verify", "Grade two runs against each other and write a report.", _RUNS
+    ),
+    "log": _entry("log", "log", "Print the log of the build that made a run.", _RUNS),
+    "lock": _entry("lock", "lock", "Pin every file of a manifest to its digest.", _MANIFESTS),
+    "show-derivation": _entry(
+        "show_derivation",
+        "show_derivation",
+        "Print the derivations of a locked manifest.",
+        _MANIFESTS,
+    ),
+    "inspect": _entry(
+        "inspect", "inspect", "Describe a manifest, a lock, a run or an object.", _MANIFESTS
+    ),
+    "path-info": _entry(
+        "path_info", "path_info", "Print where objects are and what they need.", _STORE
+    ),
+    "root": _entry("root", "root", "Name objects, so that they are kept.", _STORE),
+    "gc": _entry("gc", "gc", "Free what no root keeps.", _STORE),
+    "store": _entry("store", "store", "Verify and rebuild the store itself.", _STORE),
+    "doctor": _entry("doctor", "doctor", "Check that this machine can do the work.", _MACHINE),
+}
+EXAMPLES = (
+    "dis realize configs/quickstart.json --name first",
+    "dis show first",
+    "dis realize configs/quickstart.json --rebuild",
+    "dis diff first second",
+)
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value and not ctx.resilient_parsing:
+        print(f"dis {VERSION}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, examples=EXAMPLES)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
+def dis() -> None:
+    """Build, keep and compare LLM inference runs by content."""

@@ -1,0 +1,137 @@
+"""One call of the command: what the global options ask for, the store, and what is said on stderr."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dis_command import settings
+from dis_command.terminal import printable, wants_color
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.events import Reporter
+    from dis_store import Store
+
+PROGRESS_MODES = ("auto", "plain", "none")
+
+
+@dataclass
+class Session:
+    """What a command needs beside its own arguments.
+
+    The global options may be given before and after the name of the command, so they are filled in while the command
+    line is parsed; the fields are None until then.
+
+    Attributes:
+        as_json: Whether the command line asks for JSON.
+        environment: The process's.
+    """
+
+    as_json: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    store: str | None = None
+    debug: bool | None = None
+    quiet: bool | None = None
+    verbose: bool | None = None
+    color: str | None = None
+    progress: str | None = None
+
+    @property
+    def debugging(self) -> bool:
+        """Whether tracebacks go to the screen."""
+        return bool(self.debug) or self.environment.get("DIS_DEBUG", "0") not in {"", "0"}
+
+    @property
+    def color_mode(self) -> str:
+        """`auto`, `always` or `never`."""
+        return self.color or "auto"
+
+    @property
+    def color_on_stderr(self) -> bool:
+        """Whether what is said on stderr is coloured."""
+        return wants_color(sys.stderr, self.color_mode, self.environment)
+
+    @property
+    def color_on_stdout(self) -> bool:
+        """Whether what is printed on stdout is coloured."""
+        return wants_color(sys.stdout, self.color_mode, self.environment)
+
+    @cached_property
+    def store_path(self) -> Path:
+        """Where the store is."""
+        return settings.store_path(self.store, self.environment)
+
+    @contextmanager
+    def open_store(self) -> "Iterator[Store]":
+        """Open the store, making it where there is none yet.
+
+        Raises:
+            UnfitEnvironmentError: It cannot be opened or made.
+        """
+        from dis_store import Store
+
+        with Store.open(self.store_path) as store:
+            yield store
+
+    @contextmanager
+    def reporting(self) -> "Iterator[Reporter]":
+        """Give a reporter that shows events the way the options ask."""
+        from dis_derivations.realisation.events import silent
+
+        mode = self.progress_mode
+        if mode == "none":
+            yield silent
+            return
+        from dis_command.progress import Progress
+
+        on_terminal = (
+            mode == "auto" and sys.stderr.isatty() and self.environment.get("TERM") != "dumb"
+        )
+        with Progress(sys.stderr, status_line=on_terminal, verbose=bool(self.verbose)) as progress:
+            yield progress
+
+    @property
+    def progress_mode(self) -> str:
+        """`auto`, `plain` or `none`.
+
+        Raises:
+            InvalidInputError: `DIS_PROGRESS` is something else.
+        """
+        if self.quiet:
+            return "none"
+        if self.progress is not None:
+            return self.progress
+        value = self.environment.get("DIS_PROGRESS") or "auto"
+        if value not in PROGRESS_MODES:
+            from dis_store.errors import InvalidInputError
+
+            raise InvalidInputError(
+                f"DIS_PROGRESS is {value!r}", cause=f"it must be one of {', '.join(PROGRESS_MODES)}"
+            )
+        return value
+
+    def say(self, text: str) -> None:
+        """Say something on stderr that is no result and no error."""
+        if not self.quiet:
+            print(printable(text), file=sys.stderr)
+
+    def print_line(self, text: str) -> None:
+        """Print text on stdout, safe for a terminal."""
+        print(printable(text))
+
+    def print_document(self, document: object) -> None:
+        """Print one JSON document on stdout; on a terminal it is laid out for reading."""
+        import json
+
+        print(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+
+    def print_result(self, document: Callable[[], object], text: Callable[[], str]) -> None:
+        """Print the result of a command: as JSON when that was asked for, else as text."""
+        if self.as_json:
+            self.print_document(document())
+        elif shown := text().rstrip("\n"):
+            self.print_line(shown)

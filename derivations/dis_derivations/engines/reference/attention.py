@@ -1,0 +1,177 @@
+"""Causal attention whose rows depend on nothing but their own and earlier positions.
+
+Keys and values are rounded once, position by position; queries and weights are cut into two slices
+each, row by row; so both products are exact sums. Each position's values have a power of two of
+their own, kept beside them and multiplied into the weights: scaling values by the largest of a
+column would let later tokens change earlier rows. Weights are rounded to 36 bits below their row's
+largest, which makes their sum exact up to 2^17 positions. Positions past a row's own get a weight
+of exactly zero, so padding and idle slots change nothing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dis_derivations.engines.reference.elementary_functions import (
+    LOG2E_STEPS,
+    STEPS_PER_OCTAVE,
+    halve_by_steps,
+)
+from dis_derivations.engines.reference.fixed_point import (
+    SIGNIFICAND_BITS,
+    Floats,
+    bits_to_count,
+    require_exact,
+    row_exponents,
+    split_rows,
+)
+
+MOST_POSITIONS = 1 << 17
+"""The longest context for which the sum of a row's weights is exact."""
+
+WEIGHT_BITS = 36
+_WEIGHT_UNIT = 2.0**WEIGHT_BITS
+# One step past the distance at which a weight rounds to zero; masked scores are infinitely far.
+_FARTHEST_STEP = float(STEPS_PER_OCTAVE * (WEIGHT_BITS + 2))
+
+KEY_BLOCK = 1024
+"""Values are summed exactly within a block of this many positions; blocks are added in order."""
+
+_SLICE_BITS = 18
+"""Of each of the two slices of a query or a weight: 37 bits below the row's largest in all."""
+
+_VALUE_BITS = SIGNIFICAND_BITS - _SLICE_BITS - bits_to_count(KEY_BLOCK)
+
+require_exact(MOST_POSITIONS, WEIGHT_BITS)
+require_exact(KEY_BLOCK, _VALUE_BITS, _SLICE_BITS)
+
+
+@dataclass(frozen=True)
+class HeadLayout:
+    """How the heads lie in one row of the fused query, key, value projection.
+
+    Attributes:
+        queries: Query heads, first in the row.
+        keys: Key heads, and as many value heads after them.
+        size: Numbers of one head.
+    """
+
+    queries: int
+    keys: int
+    size: int
+
+    @property
+    def group(self) -> int:
+        """Return how many query heads share one key head."""
+        return self.queries // self.keys
+
+    @property
+    def total(self) -> int:
+        """Return the heads of one row: queries, keys, values."""
+        return self.queries + 2 * self.keys
+
+
+class KeyValueCache:
+    """Keys and values of one layer for every slot: [slots, key heads, positions, head size].
+
+    `values` holds fractions below one, `value_scales` [slots, key heads, positions] their powers
+    of two. All zeros until written; the system provides pages as they are touched.
+    """
+
+    def __init__(self, slots: int, positions: int, layout: HeadLayout) -> None:
+        shape = (slots, layout.keys, positions)
+        self.keys = np.zeros((*shape, layout.size))
+        self.values = np.zeros((*shape, layout.size))
+        self.value_scales = np.zeros(shape)
+
+
+class HeadRounding:
+    """Prepares the heads of a fused projection for the products they enter."""
+
+    def __init__(self, layout: HeadLayout) -> None:
+        key_bits = SIGNIFICAND_BITS - _SLICE_BITS - bits_to_count(layout.size)
+        require_exact(layout.size, _SLICE_BITS, key_bits)
+        self._layout = layout
+        bits = np.full((2 * layout.keys, 1), key_bits)
+        bits[layout.keys :] = _VALUE_BITS
+        self._shifts = (SIGNIFICAND_BITS - 1 - bits).astype(np.int32)
+        # exp(q.k/sqrt(size)) becomes 2^(steps/64): the units that the exponential works in.
+        self._query_scale = LOG2E_STEPS / np.sqrt(np.float64(layout.size))
+
+    def __call__(self, heads: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Scale the queries, round keys and values of `heads`, [rows, heads, size], in place.
+
+        Returns:
+            Queries, keys, values as fractions below one, the powers of two of the values
+            [rows, key heads].
+        """
+        layout = self._layout
+        queries = heads[:, : layout.queries]
+        queries *= self._query_scale
+        kept = heads[:, layout.queries :]
+        exponents = row_exponents(kept)
+        shift = np.ldexp(1.5, exponents + self._shifts)
+        kept += shift
+        kept -= shift
+        value_exponents = exponents[:, layout.keys :]
+        values = kept[:, layout.keys :]
+        values *= np.ldexp(1.0, -value_exponents)
+        return queries, kept[:, : layout.keys], values, np.ldexp(1.0, value_exponents[..., 0])
+
+
+def attend(
+    queries: Floats, keys: Floats, values: Floats, value_scales: Floats, mask: Floats | None
+) -> Floats:
+    """Return the attention output, [batch, key heads, rows, size].
+
+    Args:
+        queries: [batch, key heads, rows, size], in steps of 1/64 octave.
+        keys: [batch, key heads, positions, size], rounded.
+        values: Like keys; fractions below one, rounded.
+        value_scales: [batch, key heads, positions], powers of two.
+        mask: Broadcasts against [batch, key heads, rows, positions]; 0 where a row sees a position,
+            -inf where not. Every row must see one position.
+    """
+    rows = queries.shape[2]
+    scores = _slices_joined(np.matmul(_slices(queries), keys.swapaxes(-1, -2)), rows)
+    if mask is not None:
+        scores += mask
+    weights = _weights(scores)
+    total = np.add.reduce(weights, axis=-1, keepdims=True)
+    weights *= value_scales[:, :, None, :]
+    output = _slices_joined(_block_sums(_slices(weights), values), rows)
+    output /= total
+    return output
+
+
+def _slices(x: Floats) -> Floats:
+    """Cut [batch, heads, rows, n] into two slices, one's rows after the other's."""
+    batch, heads, rows, width = x.shape
+    pair = np.empty((batch, heads, 2, rows, width))
+    split_rows(x, _SLICE_BITS, pair[:, :, 0], pair[:, :, 1])
+    return pair.reshape(batch, heads, 2 * rows, width)
+
+
+def _slices_joined(products: Floats, rows: int) -> Floats:
+    joined = products[:, :, :rows]
+    joined += products[:, :, rows:]
+    return joined
+
+
+def _block_sums(slices: Floats, values: Floats) -> Floats:
+    """Multiply slices of weights with values: exact within a block, blocks added in order."""
+    sums: Floats = np.matmul(slices[..., :KEY_BLOCK], values[:, :, :KEY_BLOCK])
+    for start in range(KEY_BLOCK, slices.shape[-1], KEY_BLOCK):
+        block = slice(start, start + KEY_BLOCK)
+        sums += np.matmul(slices[..., block], values[:, :, block])
+    return sums
+
+
+def _weights(scores: Floats) -> Floats:
+    """Return 2^((score - largest)/64) in units of 2^-36, as integers; overwrites `scores`."""
+    largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
+    distances = np.subtract(largest, scores, out=scores)
+    np.minimum(distances, _FARTHEST_STEP, out=distances)
+    weights = halve_by_steps(distances)
+    weights *= _WEIGHT_UNIT
+    return np.rint(weights, out=weights)

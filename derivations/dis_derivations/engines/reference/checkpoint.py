@@ -1,0 +1,188 @@
+"""A checkpoint in Hugging Face's safetensors form: which file holds which tensor, read on demand.
+
+Opening reads headers alone. Tensors are mapped, never copied whole: `read` widens them block by
+block into doubles, which is exact for every dtype here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dis_derivations.artifacts.safetensors_header import read_header
+from dis_derivations.engines.reference.fixed_point import Floats
+from dis_store import strict_json
+from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+_BLOCK_NUMBERS = 1 << 16
+
+
+def _widen_bfloat16(raw: NDArray[Any]) -> Floats:
+    # A bfloat16 is the upper half of a float32.
+    return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+
+
+def _widen(raw: NDArray[Any]) -> Floats:
+    return raw.astype(np.float64)
+
+
+_DTYPES: Mapping[str, tuple[str, Callable[[NDArray[Any]], Floats]]] = {
+    "BF16": ("<u2", _widen_bfloat16),
+    "F16": ("<f2", _widen),
+    "F32": ("<f4", _widen),
+}
+
+
+@dataclass(frozen=True)
+class MappedTensor:
+    """A tensor that lies in a file.
+
+    Attributes:
+        name: Its name in the checkpoint.
+        raw: The file's bytes as they are, mapped; bfloat16 as unsigned integers.
+    """
+
+    name: str
+    raw: NDArray[Any]
+    widen: Callable[[NDArray[Any]], Floats]
+
+    def read(self, out: Floats) -> None:
+        """Write the tensor's numbers into `out`, of the same shape and contiguous.
+
+        Raises:
+            IntegrityError: A number is not finite.
+        """
+        target = out.reshape(-1)
+        for start, block in self._blocks():
+            target[start : start + block.size] = block
+
+    def require_finite(self) -> None:
+        """Look at every number.
+
+        Raises:
+            IntegrityError: A number is not finite.
+        """
+        for _ in self._blocks():
+            pass
+
+    def _blocks(self) -> Iterator[tuple[int, Floats]]:
+        source = self.raw.reshape(-1)
+        for start in range(0, source.size, _BLOCK_NUMBERS):
+            block = self.widen(source[start : start + _BLOCK_NUMBERS])
+            if not np.isfinite(block).all():
+                raise IntegrityError(
+                    f"the weights are damaged: {self.name} holds a number that is not finite",
+                    hint="fetch the weights again from their publisher",
+                )
+            yield start, block
+
+    def rows(self, indices: NDArray[np.intp]) -> Floats:
+        """Return some rows of the tensor."""
+        return self.widen(self.raw[indices])
+
+
+class Checkpoint:
+    """All tensors of a model, each taken at most once."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        """Read the headers.
+
+        Raises:
+            InvalidInputError: There are no weights, or they are malformed.
+        """
+        self._tensors = {
+            tensor: located
+            for name in _weight_files(files)
+            for tensor, located in _map_file(name, files[name]).items()
+        }
+        self._untaken = set(self._tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def take(self, name: str, shape: tuple[int, ...]) -> MappedTensor:
+        """Return a tensor that must exist and have this shape.
+
+        Raises:
+            InvalidInputError: It is missing or has another shape.
+            UnfitEnvironmentError: Its dtype is none of BF16, F16, F32.
+        """
+        if name not in self._tensors:
+            raise InvalidInputError(
+                f"the weights lack the tensor {name}",
+                cause="config.json describes a model that has it",
+                hint="check that config.json belongs to these weights",
+            )
+        dtype, found, raw = self._tensors[name]
+        if found != shape:
+            raise InvalidInputError(
+                f"the tensor {name} does not fit config.json",
+                cause=f"its shape is {list(found)}, and the configuration needs {list(shape)}",
+                hint="check that config.json belongs to these weights",
+            )
+        if dtype not in _DTYPES:
+            raise UnfitEnvironmentError(
+                f"the reference engine does not read {dtype} weights",
+                cause=f"{name} has that dtype; it reads {', '.join(sorted(_DTYPES))}",
+            )
+        self._untaken.discard(name)
+        stored, widen = _DTYPES[dtype]
+        return MappedTensor(name, raw.view(stored).reshape(shape), widen)
+
+    def leave_out(self, suffix: str) -> None:
+        """Let tensors whose names end in `suffix` be unused."""
+        self._untaken = {name for name in self._untaken if not name.endswith(suffix)}
+
+    def require_all_taken(self) -> None:
+        """Check that the model uses every tensor.
+
+        Raises:
+            UnfitEnvironmentError: A tensor is left: the model is not what its configuration says.
+        """
+        if self._untaken:
+            name = min(self._untaken)
+            raise UnfitEnvironmentError(
+                f"the reference engine has no use for the tensor {name}",
+                cause="the weights hold more than the model that config.json describes",
+            )
+
+
+def _weight_files(files: Mapping[str, Path]) -> list[str]:
+    """Return the names of the files that hold the weights, sorted."""
+    if INDEX_FILE not in files:
+        if SINGLE_FILE not in files:
+            raise InvalidInputError(
+                f"the model has neither {SINGLE_FILE} nor {INDEX_FILE}",
+                hint="the reference engine reads Hugging Face's safetensors checkpoints",
+            )
+        return [SINGLE_FILE]
+    index = strict_json.decode(files[INDEX_FILE].read_bytes(), name=INDEX_FILE)
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(item, str) for item in places.values()):
+        raise InvalidInputError(f"{INDEX_FILE} has no weight_map from tensors to files")
+    names = sorted(set(places.values()))
+    for name in names:
+        if name not in files:
+            raise InvalidInputError(
+                f"the weights lack the file {name}", cause=f"{INDEX_FILE} names it"
+            )
+    return names
+
+
+_Located = tuple[str, tuple[int, ...], NDArray[np.uint8]]
+
+
+def _map_file(name: str, path: Path) -> dict[str, _Located]:
+    header = read_header(path, name=name)
+    # A plain view: the subclass memmap makes every slice of it slower.
+    data = np.memmap(path, dtype=np.uint8, mode="r", offset=0).view(np.ndarray)
+    begin = header.data_start
+    return {
+        tensor: (info.dtype, info.shape, data[begin + info.begin : begin + info.end])
+        for tensor, info in header.tensors.items()
+    }

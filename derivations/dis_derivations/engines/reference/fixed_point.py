@@ -1,0 +1,87 @@
+"""Rounding rows of numbers to integers times a common power of two.
+
+A double holds every integer up to 2^53. So where all numbers of a sum are integers times one power
+of two, and no partial sum exceeds 2^53 of that unit, every addition is exact: order, blocking,
+threads, vector width and fused multiply-add cannot change a bit. This module makes such numbers.
+
+Rounding to a multiple of 2^k is `(x + c) - c` with c = 1.5 * 2^(52+k): doubles near c are spaced by
+2^k, so the first addition rounds (half to even) and the subtraction is exact. Both are single IEEE
+operations. They also turn -0.0 into 0.0.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Exponents = NDArray[np.int32]
+
+SIGNIFICAND_BITS = 53
+"""Every integer of at most this many bits is a double."""
+
+LEAST_EXPONENT = -400
+"""Rows smaller than 2^-400 are rounded as if they were that large: nothing here meets a subnormal."""
+
+
+def bits_to_count(terms: int) -> int:
+    """Return the bits that a sum of `terms` numbers may have more than the largest of them."""
+    if terms < 1:
+        raise ValueError("a sum needs at least one term")
+    return (terms - 1).bit_length()
+
+
+def require_exact(terms: int, *bits: int) -> None:
+    """Check that a sum of `terms` products of integers of the given sizes is exact in a double.
+
+    Each factor may be as large as 2^bits in magnitude, both ends included.
+
+    Raises:
+        ValueError: A partial sum could exceed 2^53.
+    """
+    if sum(bits) + bits_to_count(terms) > SIGNIFICAND_BITS:
+        raise ValueError(
+            f"sums of {terms} products of {' x '.join(map(str, bits))} bits do not fit in "
+            f"{SIGNIFICAND_BITS} bits"
+        )
+
+
+def row_magnitudes(x: Floats) -> Floats:
+    """Return the largest magnitude of each row (last axis, kept)."""
+    return np.maximum.reduce(np.abs(x), axis=-1, keepdims=True)
+
+
+def exponents_of(magnitudes: Floats) -> Exponents:
+    """Return for each magnitude m the least e >= LEAST_EXPONENT with m < 2^e."""
+    exponents = np.frexp(magnitudes)[1]
+    return np.maximum(exponents, LEAST_EXPONENT, out=exponents)
+
+
+def row_exponents(x: Floats) -> Exponents:
+    """Return for each row (last axis, kept) the least e >= LEAST_EXPONENT with all |x| < 2^e."""
+    return exponents_of(row_magnitudes(x))
+
+
+def round_rows(x: Floats, exponents: Exponents, bits: int, out: Floats | None = None) -> Floats:
+    """Round each row to integers of at most `bits` bits times 2^(exponent - bits).
+
+    `exponents` broadcasts against `x`, and |x| < 2^exponents must hold.
+    """
+    shift = np.ldexp(1.5, exponents + (SIGNIFICAND_BITS - 1 - bits))
+    rounded = np.add(x, shift, out=out)
+    rounded -= shift
+    return rounded
+
+
+def split_rows(x: Floats, bits: int, high: Floats, low: Floats) -> None:
+    """Write x into two slices whose sum is x to 2*bits+1 bits below its row's largest magnitude.
+
+    Each row of `high` is integers of at most `bits` bits times 2^(e - bits), each row of `low` the
+    same times 2^(e - 2*bits - 1), where 2^e bounds the row. The remainder between the two roundings
+    is exact, because both x and `high` are multiples of x's last place.
+    """
+    shift = np.ldexp(1.5, row_exponents(x) + (SIGNIFICAND_BITS - 1 - bits))
+    np.add(x, shift, out=high)
+    high -= shift
+    np.subtract(x, high, out=low)
+    shift *= 0.5 ** (bits + 1)
+    low += shift
+    low -= shift

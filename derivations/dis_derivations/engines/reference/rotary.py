@@ -1,0 +1,68 @@
+"""Rotary position embedding: which angle each position turns each pair of a head by."""
+
+from decimal import Context, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dis_derivations.engines.reference.elementary_functions import (
+    LARGEST_ANGLE,
+    sine_and_cosine,
+)
+from dis_derivations.engines.reference.fixed_point import Floats
+
+_DIGITS = Context(prec=50)
+_POSITIONS_PER_BLOCK = 1024
+
+
+def inverse_frequencies(theta: float, head_size: int) -> Floats:
+    """Return theta^(-2i/head_size) for i = 0 … head_size/2 - 1, each rounded once."""
+    logarithm = _DIGITS.ln(Decimal(theta))
+    return np.array(
+        [
+            float(_DIGITS.exp(_DIGITS.divide(_DIGITS.multiply(logarithm, -2 * i), head_size)))
+            for i in range(head_size // 2)
+        ]
+    )
+
+
+class RotaryTable:
+    """Cosines and sines of every position asked for so far, made in blocks."""
+
+    def __init__(self, theta: float, head_size: int) -> None:
+        self._frequencies = inverse_frequencies(theta, head_size)
+        self._cosines = np.empty((0, head_size // 2))
+        self._sines = np.empty((0, head_size // 2))
+
+    def at(self, positions: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return cosines and sines, each [positions, head_size/2]."""
+        last = int(positions.max())
+        while last >= len(self._cosines):
+            self._grow()
+        return self._cosines[positions], self._sines[positions]
+
+    def _grow(self) -> None:
+        start = len(self._cosines)
+        positions = np.arange(start, start + _POSITIONS_PER_BLOCK, dtype=np.float64)
+        if positions[-1] > LARGEST_ANGLE:
+            raise ValueError("a position is beyond what sine and cosine are defined for")
+        angles = np.multiply.outer(positions, self._frequencies)
+        sines, cosines = sine_and_cosine(angles)
+        self._cosines = np.concatenate((self._cosines, cosines))
+        self._sines = np.concatenate((self._sines, sines))
+
+
+def rotate(heads: Floats, cosines: Floats, sines: Floats) -> None:
+    """Turn each head in place: [rows, heads, head_size] by [rows, head_size/2].
+
+    The first half of a head holds the pairs' first coordinates, the second half their second, as in
+    Hugging Face's checkpoints.
+    """
+    half = heads.shape[-1] // 2
+    first, second = heads[..., :half], heads[..., half:]
+    cosines, sines = cosines[:, None, :], sines[:, None, :]
+    turned = first * cosines
+    turned -= second * sines
+    second *= cosines
+    second += first * sines
+    heads[..., :half] = turned

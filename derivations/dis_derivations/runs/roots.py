@@ -1,0 +1,46 @@
+"""Roots that people set by hand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dis_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from dis_derivations.runs.reference import Resolved
+    from dis_store import Root, Store
+
+
+def root_for(resolved: "Resolved", *, created_at: str) -> "Root":
+    """Return the root that keeps what a REF names, with what it was built from where a root knows that.
+
+    Raises:
+        InvalidInputError: It names no object of the store.
+    """
+    from dis_store import Root
+
+    digest = resolved.object()
+    if resolved.entry is None:
+        return Root(object=digest, created_at=created_at)
+    return replace(resolved.entry, automatic=False, created_at=created_at)
+
+
+def check_names(store: "Store", names: Sequence[str]) -> None:
+    """Refuse names that no root has, before any of the others is touched.
+
+    Raises:
+        InvalidInputError: One is not there.
+    """
+    known = store.roots()
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(
+                f"there is no root {name!r}", hint=_suggestion(name, list(known))
+            )
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=3)
+    return f"did you mean {' or '.join(close)}?" if close else "see them: dis root list"

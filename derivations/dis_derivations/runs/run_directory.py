@@ -1,0 +1,200 @@
+"""A run laid out as one directory of real files, which needs no store to be read.
+
+The directory holds the files of the bundle and the run log beside them. It appears whole or not at all.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dis_store.digest import Digest, Sha256
+from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
+
+if TYPE_CHECKING:
+    from dis_store import Store
+
+RUN_LOG = "run_log.json"
+DEFAULT_TEMPLATE = "runs/${run_id}"
+_LOG_OF_GENERATION = f"generation/{RUN_LOG}"
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+
+
+def directory_for(template: str | None, *, run_id: Sha256, manifest_name: str) -> Path:
+    """Return where a run is laid out, relative to the working directory unless the template is absolute.
+
+    `${run_id}` becomes the 64 digits of the run's id: its `sha256:` tag has a colon, which many tools take for a
+    separator.
+
+    Args:
+        template: `outputs.directory` of the manifest; None for `runs/${run_id}`.
+        run_id: Of the run.
+        manifest_name: `metadata.name` of the manifest.
+
+    Raises:
+        InvalidInputError: The template has another placeholder, or a name in it leads out of its directory.
+    """
+    values = {"run_id": run_id.hex, "manifest_name": manifest_name}
+    text = template or DEFAULT_TEMPLATE
+    for name in _PLACEHOLDER.findall(text):
+        if name not in values:
+            raise InvalidInputError(
+                f"outputs.directory has the unknown placeholder ${{{name}}}",
+                cause="the placeholders are ${run_id} and ${manifest_name}",
+            )
+    if "/" in manifest_name or manifest_name in {".", ".."}:
+        raise InvalidInputError(
+            f"the manifest's name {manifest_name!r} cannot be part of a path",
+            hint="name a directory: --run-dir DIR",
+        )
+    return Path(_PLACEHOLDER.sub(lambda match: values[match[1]], text))
+
+
+def directory_of_run(
+    store: "Store", bundle: Digest, config: Path, overrides: Sequence[str] = ()
+) -> Path:
+    """Return where the manifest `config` wants its run to be laid out.
+
+    Where a run goes is no part of its identity, so it is read from the manifest and not from the bundle.
+
+    Raises:
+        InvalidInputError: The manifest cannot be read, or its `outputs.directory` cannot be followed.
+    """
+    from dis_derivations.manifest.reading import read_manifest_files
+
+    document = read_manifest_files(config, overrides).document
+    outputs = document.get("outputs")
+    template = outputs.get("directory") if isinstance(outputs, dict) else None
+    name = str(document["metadata"]["name"])
+    return directory_for(template, run_id=run_id_of(store, bundle), manifest_name=name)
+
+
+def run_id_of(store: "Store", bundle: Digest) -> Sha256:
+    """Return the id of a run in the store."""
+    from dis_store import strict_json
+
+    document = strict_json.decode(store.read_bytes(bundle, "bundle.json"), name="bundle.json")
+    return Sha256(document["run_id"])
+
+
+def lay_out(store: "Store", bundle: Digest, log: Digest | None, directory: Path) -> Path:
+    """Write the run as real files into `directory`, and return it.
+
+    Laying out the same run again changes nothing; the run log is then left as it was.
+
+    Args:
+        store: Holds the run.
+        bundle: The run's bundle.
+        log: The log output of the run; without one there is no `run_log.json`.
+        directory: Where to; must not exist, be empty, or hold the same run.
+
+    Raises:
+        InvalidInputError: There is something else already. It is left untouched.
+        UnfitEnvironmentError: The directory cannot be written.
+        IntegrityError: The bundle is not valid in the store.
+    """
+    sources = {file.path: file.real for file in store.files(bundle)}
+    if _is_occupied(directory):
+        _check_same_run(store, bundle, directory)
+        return directory
+    if log is not None:
+        logs = {file.path: file.real for file in store.files(log)}
+        if _LOG_OF_GENERATION in logs:
+            sources[RUN_LOG] = logs[_LOG_OF_GENERATION]
+    with _failures_told(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        temporary = directory.parent / f".{directory.name}.{secrets.token_hex(8)}"
+        try:
+            for path, source in sources.items():
+                _copy(source, temporary / path)
+            _synchronise(temporary)
+            # Replaces an empty directory, and nothing else.
+            temporary.rename(directory)
+            _synchronise(directory.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return directory
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy one file so that `target` appears whole or not at all, replacing what is there.
+
+    Raises:
+        UnfitEnvironmentError: It cannot be written.
+    """
+    with _failures_told(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
+        try:
+            _copy(source, temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy the bytes; the copy belongs to the user, so it is writable and has no time of the store."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with source.open("rb") as reader, target.open("xb") as writer:
+        shutil.copyfileobj(reader, writer, 2**20)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
+def _is_occupied(directory: Path) -> bool:
+    if not os.path.lexists(directory):
+        return False
+    if directory.is_dir():
+        return any(directory.iterdir())
+    raise InvalidInputError(
+        f"{directory} is in the way",
+        cause="it is not a directory",
+        hint="name another: --run-dir DIR",
+    )
+
+
+def _check_same_run(store: "Store", bundle: Digest, directory: Path) -> None:
+    """Refuse a directory in which a file of the bundle is missing or has other bytes."""
+    from blake3 import blake3
+
+    for file in store.files(bundle):
+        found = directory / file.path
+        hint = "move it away, or name another directory: --run-dir DIR"
+        if not found.is_file():
+            raise InvalidInputError(
+                f"{directory} is in the way",
+                cause=f"it is not empty, and has no {file.path} of this run",
+                hint=hint,
+            )
+        if blake3().update_mmap(found).hexdigest() != file.blake3:
+            raise InvalidInputError(
+                f"{directory} is in the way",
+                cause=f"its {file.path} is not that of this run",
+                hint=hint,
+            )
+
+
+def _synchronise(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _failures_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DisError:
+        raise
+    except OSError as error:
+        raise UnfitEnvironmentError(
+            f"{path} cannot be written",
+            cause=error.strerror,
+            hint="name another place: --run-dir DIR",
+        ) from error

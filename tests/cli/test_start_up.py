@@ -1,0 +1,66 @@
+"""What a call of the command imports: the no-op path is what people run most."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from command_line import ROOT, SHORTER, Realised
+from dis_command.version import VERSION
+
+HEAVY = ("pydantic", "huggingface_hub", "docker", "oras", "numpy", "rich", "jinja2", "tokenizers")
+_IMPORT = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", re.MULTILINE)
+
+
+def imported(python: str, *argv: str) -> tuple[set[str], str]:
+    """Return the top-level packages that a call imports, and its stdout."""
+    result = subprocess.run(
+        [python, "-X", "importtime", "-m", *argv], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in _IMPORT.findall(result.stderr)}, result.stdout
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["dis_command.main", "--version"],
+        ["dis_command", "--version"],
+        ["dis_command", "--help"],
+        ["dis_command", "realize", "--help"],
+    ],
+)
+def test_version_and_help_import_click_and_nothing_heavy(python: str, argv: list[str]) -> None:
+    packages, _ = imported(python, *argv)
+    assert "click" in packages
+    assert not packages & {*HEAVY, "blake3", "apsw", "rfc8785", "tomllib", "importlib_metadata"}
+
+
+def test_the_version_is_not_asked_from_the_installed_distribution(python: str) -> None:
+    result = subprocess.run(
+        [python, "-X", "importtime", "-m", "dis_command", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "importlib.metadata" not in result.stderr
+    assert result.stdout == f"dis {VERSION}\n"
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["version"] == VERSION
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_a_realisation_with_nothing_to_do_imports_nothing_heavy(
+    python: str, realised: Realised, extra: list[str]
+) -> None:
+    limits = ["--set", "inference.n_prompts=2", "--set", SHORTER]
+    packages, out = imported(
+        python, "dis_command", "realize", str(realised.config), *limits, *extra
+    )
+    assert realised.first in out
+    assert Path(realised.first).is_dir()
+    assert not packages & {*HEAVY, "rfc8785"}

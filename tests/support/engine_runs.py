@@ -1,0 +1,64 @@
+"""Running an engine in tests: requests, a sink that keeps everything, digests of what came out."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dis_derivations.engines.protocol import GeneratedSequence, Phase, Request, Sampling, Stop
+
+
+class RecordingSink:
+    """Captures all logits of the phases asked for, and every step."""
+
+    def __init__(self, phases: Sequence[Phase] = ("prefill", "decode")) -> None:
+        self._phases = phases
+        self._rows: dict[tuple[int, Phase], list[NDArray[np.float64]]] = {}
+        self.steps: list[list[tuple[str, int]]] = []
+
+    def wants(self, phase: Phase) -> bool:
+        """Return whether the phase was asked for."""
+        return phase in self._phases
+
+    def logits(self, index: int, phase: Phase, rows: NDArray[np.float64]) -> None:
+        """Keep a copy of the rows."""
+        self._rows.setdefault((index, phase), []).append(rows.copy())
+
+    def step(self, computed: Sequence[tuple[str, int]]) -> None:
+        """Keep the step."""
+        self.steps.append(list(computed))
+
+    def rows(self, index: int, phase: Phase) -> NDArray[np.float64]:
+        """Return all rows of a request's phase."""
+        return np.concatenate(self._rows[index, phase])
+
+    def phases(self) -> set[Phase]:
+        """Return the phases that rows came for."""
+        return {phase for _, phase in self._rows}
+
+
+def greedy_request(
+    name: str,
+    prompt: Sequence[int],
+    *,
+    max_tokens: int = 8,
+    strings: Sequence[str] = (),
+    token_ids: Sequence[int] = (),
+) -> Request:
+    """Return a request that decodes greedily."""
+    sampling = Sampling(temperature=0, top_p=1, top_k=0, max_tokens=max_tokens, seed=None)
+    return Request(name, tuple(prompt), sampling, Stop(tuple(strings), tuple(token_ids)))
+
+
+def digest_by_request(
+    sequences: Sequence[GeneratedSequence], sink: RecordingSink
+) -> dict[str, str]:
+    """Return for each request a digest of its tokens and the bits of all its logits."""
+    result = {}
+    for index, sequence in enumerate(sequences):
+        state = sha256(repr(sequence).encode())
+        for phase in sorted(sink.phases()):
+            state.update(sink.rows(index, phase).astype("<f8").tobytes())
+        result[sequence.id] = state.hexdigest()
+    return result

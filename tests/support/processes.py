@@ -1,0 +1,84 @@
+"""Children for the store's tests: killed at a chosen system call, or working at the same time as others."""
+
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+_CALLS_OUTSIDE = ("posix", "fcntl", "apsw")
+
+
+def killed_before_call(number: int, action: Callable[[], object]) -> bool:
+    """Run `action` in a child that is killed before its call number `number` to the system or to SQLite.
+
+    Returns:
+        Whether it came to that; False if it ended before, well.
+    """
+
+    def child() -> None:
+        calls = 0
+
+        def watch(_frame: FrameType, event: str, function: Any) -> None:
+            nonlocal calls
+            if event == "c_call" and _leads_outside(function):
+                calls += 1
+                if calls == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.setprofile(watch)
+        action()
+        sys.setprofile(None)
+
+    status = _wait(_fork(child))
+    assert status in (0, -signal.SIGKILL), "the child failed before it was killed"
+    return status != 0
+
+
+def killed_in(action: Callable[[], object]) -> None:
+    """Run `action`, which kills its process with SIGKILL, in a child."""
+    assert _wait(_fork(action)) == -signal.SIGKILL
+
+
+def kill_self(*_: object, **__: object) -> None:
+    """End this process as a power button would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at_once(actions: Sequence[Callable[[], object]]) -> None:
+    """Run all actions at the same time, each in a child of its own; all must end well."""
+    children = [_fork(action) for action in actions]
+    statuses = [_wait(child) for child in children]
+    assert statuses == [0] * len(children)
+
+
+def _leads_outside(function: Any) -> bool:
+    owner = type(getattr(function, "__self__", None)).__module__
+    return getattr(function, "__module__", None) in _CALLS_OUTSIDE or owner in _CALLS_OUTSIDE
+
+
+def _fork(action: Callable[[], object]) -> int:
+    with warnings.catch_warnings():
+        # Newer versions of Python warn that threads do not survive: the children need none.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child:
+        return child
+    status = 1
+    with suppress(BaseException):
+        try:
+            action()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _wait(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
