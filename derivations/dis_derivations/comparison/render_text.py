@@ -100,6 +100,10 @@ def _tensor_account(comparison: TensorsComparison) -> str:
     total = comparison.total
     if comparison.identical:
         return f"{count(total.compared, 'element')} in {count(comparison.tensors, 'tensor')}"
+    if not total.differing:
+        return (
+            f"{count(total.compared, 'comparable element')} equal; the others have no counterpart"
+        )
     return (
         f"{total.differing} of {count(total.compared, 'comparable element')} in "
         f"{len(comparison.different)} of {count(comparison.tensors, 'tensor')}; "
@@ -188,16 +192,22 @@ def _pairs(parted: tuple[SequencePair, ...]) -> list[str]:
 
 
 def _tensors(found: Examination) -> list[str]:
+    """Return where captured values differ; rows that follow different tokens are told by the tokens already."""
     lines: list[str] = []
     for name, comparison in found.tensors.items():
-        if comparison.identical:
+        telling = [
+            each
+            for each in comparison.different
+            if each.found.differing or not found.alignment.parted
+        ]
+        if not telling:
             continue
         lines += heading(f"Where the {name} first differ")
         first = comparison.first
         lines += [] if first is None else _first_element(first)
-        shown = comparison.different[:_SHOWN_TENSORS]
+        shown = telling[:_SHOWN_TENSORS]
         lines += table([_tensor_row(each) for each in shown])
-        if (more := len(comparison.different) - len(shown)) > 0:
+        if (more := len(telling) - len(shown)) > 0:
             lines.append(f"  … and {more} more (--json has all)")
     return lines
 

@@ -50,11 +50,40 @@ def causes(reasons: Iterable[Cause], *, numbered: bool) -> list[str]:
     for number, cause in enumerate(reasons, 1):
         mark = f"{number}." if numbered else "-"
         lines += paragraph(f"{mark} {cause.statement}", 2, 3)
-        for change in cause.changes[:_SHOWN_CHANGES]:
-            lines += paragraph(change_text(change), 7, 2)
-        if (more := len(cause.changes) - _SHOWN_CHANGES) > 0:
+        said = _change_lines(cause.changes)
+        for line in said[:_SHOWN_CHANGES]:
+            lines += paragraph(line, 7, 2)
+        if (more := len(said) - _SHOWN_CHANGES) > 0:
             lines += paragraph(f"… and {more} more (--json has all)", 7)
     return lines
+
+
+def _change_lines(changes: Sequence[Change]) -> list[str]:
+    """Return a line for each change; one that is the same in several requests is said once."""
+    grouped: dict[tuple[str, ...], list[Change]] = {}
+    for change in changes:
+        field = _request_field(change)
+        key: tuple[str, ...] = (change.where, change.name)
+        if field is not None:
+            key = (change.where, "", field, value_text(change.old), value_text(change.new))
+        grouped.setdefault(key, []).append(change)
+    return [_group_line(group) for group in grouped.values()]
+
+
+def _group_line(group: Sequence[Change]) -> str:
+    field = _request_field(group[0])
+    if len(group) == 1 or field is None:
+        return change_text(group[0])
+    old, new = value_text(group[0].old), value_text(group[0].new)
+    return f"{len(group)} requests {printable(field)}: {old} → {new}"
+
+
+def _request_field(change: Change) -> str | None:
+    """Return the pointer inside a request that a change is about; None for anything else."""
+    if change.where != "requests" or not change.name.startswith("/"):
+        return None
+    _, _, field = change.name[1:].partition("/")
+    return f"/{field}"
 
 
 def change_text(change: Change) -> str:

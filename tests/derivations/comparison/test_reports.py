@@ -13,8 +13,10 @@ from dis_derivations.comparison.render_verify import render_verify
 from dis_derivations.comparison.text_layout import WIDTH, number, printable
 from dis_derivations.comparison.verification import verify_bundles
 from dis_derivations.comparison.verify_report import write_report
-from dis_store import canonical_json
+from dis_derivations.runs.bundle_reader import StoredBundle
+from dis_store import Store, canonical_json
 from dis_store.errors import UnfitEnvironmentError
+from tiny_runs import realise, write_manifest
 
 GRID = np.arange(12.0).reshape(3, 4)
 LEFT = Run(
@@ -179,3 +181,34 @@ def test_a_report_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
     with pytest.raises(UnfitEnvironmentError, match="cannot be written"):
         write_report(report, tmp_path / "file")
+
+
+def test_a_change_of_every_request_is_said_once(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store") as store:
+        runs = {
+            limit: realise(
+                store,
+                write_manifest(tmp_path / str(limit)),
+                f"inference.request_template.sampling.max_tokens={limit}",
+            ).outputs["bundle"]
+            for limit in (2, 3)
+        }
+        readers = [StoredBundle(store, bundle) for bundle in runs.values()]
+        report = diff_bundles(*readers, store=store)
+        text = render_text(report)
+    (cause,) = report.causes
+
+    assert len([change for change in cause.changes if change.where == "requests"]) == 3
+    assert "/request-00000" not in text
+    assert "3 requests /sampling/max_tokens: 2 → 3" in text
+
+
+def test_logits_that_have_no_counterpart_are_not_called_different_elements(diff: Diff) -> None:
+    shorter = LEFT.having(
+        answers=(Answer("first", (5, 1)), Answer("second", (8, 9))),
+        logits={"00000.decode": Tensor(GRID[:2])},
+    )
+    text = render_text(diff(LEFT, shorter))
+
+    assert "8 comparable elements equal; the others have no counterpart" in text
+    assert "Where the logits first differ" not in text
