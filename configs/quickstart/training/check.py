@@ -14,7 +14,7 @@ OPENINGS = (
     "It was a rainy afternoon. Tom was reading a book when",
     "The library is a quiet place",
     "Dear Emma,",
-    "Henry wanted to build",
+    "Henry decided to make a",
 )
 
 

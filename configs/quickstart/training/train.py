@@ -1,6 +1,7 @@
 """Train the quickstart model on the text of write_corpus.py and write its checkpoint."""
 
 import argparse
+import itertools
 import math
 import time
 from collections.abc import Iterator
@@ -14,9 +15,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from vocabulary import render, train_tokenizer
 from write_corpus import documents
 
-VOCABULARY, CONTEXT, ROWS = 1536, 256, 32
-PEAK_RATE, WARM_UP = 3e-3, 100
-HELD_OUT_SEED, HELD_OUT_DOCUMENTS = 1_000_003, 1500
+VOCABULARY, CONTEXT, ROWS = 1536, 256, 24
+PEAK_RATE, WARM_UP = 5e-3, 60
+HELD_OUT_SEED, HELD_OUT_DOCUMENTS, HELD_OUT_BATCHES = 1_000_003, 1500, 16
 
 
 class Text:
@@ -83,34 +84,37 @@ def loss_of(model: LlamaForCausalLM, ids: torch.Tensor) -> torch.Tensor:
 def held_out_loss(model: LlamaForCausalLM, tokenizer: Tokenizer) -> float:
     """Return the mean loss over documents from a seed that training never used."""
     texts = [render(d) for d in documents(HELD_OUT_DOCUMENTS, HELD_OUT_SEED)]
-    ids = Text(texts, tokenizer).ids
-    rows = ids[: len(ids) // CONTEXT * CONTEXT].reshape(-1, CONTEXT)
+    batches = itertools.islice(Text(texts, tokenizer).batches(torch.Generator()), HELD_OUT_BATCHES)
     with torch.no_grad():
-        losses = [loss_of(model, part) * len(part) for part in rows.split(ROWS)]
-    return float(sum(losses)) / len(rows)
+        return float(torch.stack([loss_of(model, ids) for ids in batches]).mean())
 
 
-def optimizer_for(model: LlamaForCausalLM) -> torch.optim.AdamW:
-    """Return AdamW with weight decay on matrices only."""
-    matrices = [p for p in model.parameters() if p.dim() > 1]
+def optimizers_for(model: LlamaForCausalLM) -> list[torch.optim.Optimizer]:
+    """Return Muon for the layers' matrices and AdamW for the embedding and the norms."""
+    inner = [p for p in model.model.layers.parameters() if p.dim() == 2]
     scales = [p for p in model.parameters() if p.dim() == 1]
-    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": scales, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.98), eps=1e-8)
+    outer = [*scales, model.model.embed_tokens.weight]
+    return [
+        torch.optim.Muon(inner, lr=0.0, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(outer, lr=0.0, weight_decay=0.0, betas=(0.9, 0.98)),
+    ]
 
 
 def train(model: LlamaForCausalLM, text: Text, steps: int, seed: int) -> None:
     """Train a model in place, printing the loss now and then."""
-    optimizer, began, mean = optimizer_for(model), time.monotonic(), 0.0
+    optimizers, began, mean = optimizers_for(model), time.monotonic(), 0.0
     batches = text.batches(torch.Generator().manual_seed(seed))
     for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step, steps)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step, steps)
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(model, next(batches))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         mean += (loss.item() - mean) * max(0.02, 1 / (step + 1))
         if step % 50 == 49:
             print(f"step {step + 1} loss {mean:.4f} {time.monotonic() - began:.0f} s", flush=True)
@@ -120,8 +124,8 @@ def main() -> None:
     """Write the corpus, the tokenizer and the checkpoint, then measure what was written."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--documents", type=int, default=80_000)
-    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--steps", type=int, default=1_800)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()

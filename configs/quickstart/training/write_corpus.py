@@ -105,7 +105,7 @@ def documents(count: int, seed: int, story_share: float = 0.45) -> Iterator[dict
 def main() -> None:
     """Write the documents to standard output."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--documents", type=int, default=80_000)
+    parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     for document in documents(arguments.documents, arguments.seed):

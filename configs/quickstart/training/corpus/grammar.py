@@ -66,7 +66,7 @@ class Grammar:
         def replace(match: re.Match[str]) -> str:
             alternatives, phrase, article, table, column = match.groups()
             if alternatives is not None:
-                return rng.choice(alternatives.split("|"))
+                return rng.choice(str(alternatives).split("|"))
             if phrase is not None:
                 return rng.choice(self.phrases[phrase])
             cell = bound[table][column]
@@ -86,4 +86,4 @@ def with_article(noun: str) -> str:
 def finish(text: str) -> str:
     """Return text with single spaces, its sentences begun with capitals."""
     spaced = re.sub(r" +", " ", text).strip()
-    return SENTENCE_START.sub(lambda match: match[1] + match[2].upper(), spaced)
+    return SENTENCE_START.sub(lambda match: f"{match[1]}{match[2].upper()}", spaced)
