@@ -1,1 +1,101 @@
-"""A content-addressed store of immutable trees. Knows nothing about models."""
+"""A content-addressed store of immutable trees. Knows nothing about models.
+
+Importing this package is cheap: each name is loaded from its module when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dis_store.collection import CollectedObject, CollectionReport, RetirementPolicy
+    from dis_store.contents import ResolvedFile
+    from dis_store.digest import Digest, Sha256
+    from dis_store.errors import (
+        BuildError,
+        DisError,
+        IntegrityError,
+        InterruptedBuildError,
+        InvalidInputError,
+        UnfitEnvironmentError,
+    )
+    from dis_store.file_writer import FileWriter, WrittenFile
+    from dis_store.inspection import Problem
+    from dis_store.locks import LockHolder
+    from dis_store.realisations import Input, Realisation
+    from dis_store.reindexing import ReindexReport
+    from dis_store.result_links import ResultLink
+    from dis_store.roots import Root
+    from dis_store.store import Store
+    from dis_store.tree import FileEntry, ReferenceEntry, Tree
+    from dis_store.tree_writer import TreeWriter
+    from dis_store.verification import VerificationReport
+
+__all__ = [
+    "BuildError",
+    "CollectedObject",
+    "CollectionReport",
+    "Digest",
+    "DisError",
+    "FileEntry",
+    "FileWriter",
+    "Input",
+    "IntegrityError",
+    "InterruptedBuildError",
+    "InvalidInputError",
+    "LockHolder",
+    "Problem",
+    "Realisation",
+    "ReferenceEntry",
+    "ReindexReport",
+    "ResolvedFile",
+    "ResultLink",
+    "RetirementPolicy",
+    "Root",
+    "Sha256",
+    "Store",
+    "Tree",
+    "TreeWriter",
+    "UnfitEnvironmentError",
+    "VerificationReport",
+    "WrittenFile",
+]
+
+_HOMES = {
+    "collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
+    "contents": ("ResolvedFile",),
+    "digest": ("Digest", "Sha256"),
+    "errors": (
+        "BuildError",
+        "DisError",
+        "IntegrityError",
+        "InterruptedBuildError",
+        "InvalidInputError",
+        "UnfitEnvironmentError",
+    ),
+    "file_writer": ("FileWriter", "WrittenFile"),
+    "inspection": ("Problem",),
+    "locks": ("LockHolder",),
+    "realisations": ("Input", "Realisation"),
+    "reindexing": ("ReindexReport",),
+    "result_links": ("ResultLink",),
+    "roots": ("Root",),
+    "store": ("Store",),
+    "tree": ("FileEntry", "ReferenceEntry", "Tree"),
+    "tree_writer": ("TreeWriter",),
+    "verification": ("VerificationReport",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers see the imports above
+        """Load a public name from its module."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return __all__

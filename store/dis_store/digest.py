@@ -19,9 +19,11 @@ class Digest(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
+        """Check the text."""
         if not _HEX64.fullmatch(text):
             raise InvalidInputError(
-                f"{text[:80]!r} is not a digest", cause="a digest is 64 lowercase hexadecimal digits"
+                f"{text[:80]!r} is not a digest",
+                cause="a digest is 64 lowercase hexadecimal digits",
             )
         return super().__new__(cls, text)
 
@@ -43,6 +45,7 @@ class Sha256(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
+        """Check the text."""
         if not _SHA256.fullmatch(text):
             raise InvalidInputError(
                 f"{text[:80]!r} is not a SHA-256 digest",

@@ -4,6 +4,7 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,27 @@ from numpy.typing import NDArray
 
 END_OF_TEXT = 256
 """The id of `<|end|>`, the one special token; ids below are the 256 bytes."""
+
+
+class _Numbers:
+    """Numbers by integer arithmetic alone: the same on every machine and for every numpy."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._made = 0
+
+    def next(self, shape: tuple[int, ...], bound: float) -> NDArray[np.float32]:
+        """Return the next numbers, spread evenly between -bound and bound."""
+        count = prod(shape)
+        state = np.arange(self._made, self._made + count, dtype=np.uint64)
+        self._made += count
+        state += np.uint64(self._seed << 40)
+        for factor, shift in ((0x9E3779B97F4A7C15, 29), (0xBF58476D1CE4E5B9, 32)):
+            state *= np.uint64(factor)
+            state ^= state >> np.uint64(shift)
+        unit = (state >> np.uint64(40)).astype(np.float64) / 2**23 - 1.0
+        return np.asarray(unit * bound, dtype=np.float32).reshape(shape)
+
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
@@ -59,16 +81,15 @@ class CheckpointShape:
 
 def random_tensors(shape: CheckpointShape, seed: int) -> dict[str, NDArray[np.float32]]:
     """Return the weights of a seeded random model, large enough that its logits are spread."""
-    generator = np.random.Generator(np.random.PCG64(seed))
+    numbers = _Numbers(seed)
     head = shape.hidden // shape.queries
     width = {"q": shape.queries * head, "k": shape.keys * head, "v": shape.keys * head}
 
     def matrix(outputs: int, inputs: int) -> NDArray[np.float32]:
-        numbers = generator.standard_normal((outputs, inputs)) * (1.2 / inputs**0.5)
-        return np.asarray(numbers, dtype=np.float32)
+        return numbers.next((outputs, inputs), 2.0 / sqrt(inputs))
 
     def norm() -> NDArray[np.float32]:
-        return (1 + 0.2 * generator.standard_normal(shape.hidden)).astype(np.float32)
+        return np.float32(1) + numbers.next((shape.hidden,), 0.3)
 
     tensors = {"model.embed_tokens.weight": matrix(shape.vocabulary, shape.hidden)}
     for layer in range(shape.layers):

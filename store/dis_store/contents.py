@@ -1,0 +1,113 @@
+"""What an object shows at its paths, references followed through manifests and never through symlinks."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dis_store.digest import Digest
+from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.layout import Layout
+from dis_store.tree import FileEntry, ReferenceEntry, Tree
+
+# References may lead to one object many times over; a few kilobytes of manifests could otherwise name 2^64 files.
+MAX_FILES = 1_000_000
+
+Trees = Callable[[Digest], Tree]
+
+
+@dataclass(frozen=True)
+class ResolvedFile:
+    """A regular file that an object shows.
+
+    Attributes:
+        path: Where the object shows it.
+        size: Bytes.
+        blake3: The digest of the content.
+        executable: Whether it may be executed.
+        real: The file itself, in the store.
+        owner: The object whose own file it is.
+    """
+
+    path: str
+    size: int
+    blake3: Digest
+    executable: bool
+    real: Path
+    owner: Digest
+
+
+def resolve_file(digest: Digest, path: str, trees: Trees, layout: Layout) -> ResolvedFile:
+    """Return the file that the object shows at `path`.
+
+    Raises:
+        InvalidInputError: It shows none.
+        IntegrityError: An object on the way is not valid.
+    """
+    owner, inner = digest, path
+    while True:
+        tree = trees(owner)
+        entry = tree.by_path.get(inner)
+        if isinstance(entry, FileEntry):
+            return _resolved(path, entry, owner, layout)
+        reference = _reference_above(tree, inner)
+        if reference is None:
+            raise InvalidInputError(f"the object {digest} has no file {path!r}")
+        owner, inner = reference.object, _continued(reference, inner)
+
+
+def resolve_all(digest: Digest, trees: Trees, layout: Layout) -> list[ResolvedFile]:
+    """Return every file that the object shows, sorted by the bytes of its path.
+
+    Raises:
+        IntegrityError: An object is not valid, or the references name more than a million files.
+    """
+    found: list[ResolvedFile] = []
+    for file in _walk(digest, None, "", trees, layout):
+        found.append(file)
+        if len(found) > MAX_FILES:
+            raise IntegrityError(f"the object {digest} shows more than {MAX_FILES} files")
+    return sorted(found, key=lambda file: file.path.encode())
+
+
+def _walk(
+    digest: Digest, below: str | None, shown_as: str, trees: Trees, layout: Layout
+) -> Iterator[ResolvedFile]:
+    """Yield the files at or below the entry or directory `below` of an object, renamed to `shown_as`."""
+    for entry in trees(digest).entries:
+        rest = _below(entry.path, below)
+        if rest is None:
+            continue
+        shown = "/".join(part for part in (shown_as, rest) if part)
+        if isinstance(entry, FileEntry):
+            yield _resolved(shown, entry, digest, layout)
+        else:
+            yield from _walk(entry.object, entry.subpath, shown, trees, layout)
+
+
+def _below(path: str, directory: str | None) -> str | None:
+    """Return `path` relative to `directory`, "" for the same, None if it is elsewhere."""
+    if directory is None:
+        return path
+    if path == directory:
+        return ""
+    return path[len(directory) + 1 :] if path.startswith(f"{directory}/") else None
+
+
+def _reference_above(tree: Tree, path: str) -> ReferenceEntry | None:
+    """Return the reference at `path` or at a directory of it."""
+    while path:
+        entry = tree.by_path.get(path)
+        if entry is not None:
+            return entry if isinstance(entry, ReferenceEntry) else None
+        path = path.rpartition("/")[0]
+    return None
+
+
+def _continued(reference: ReferenceEntry, path: str) -> str:
+    rest = path[len(reference.path) + 1 :]
+    return "/".join(part for part in (reference.subpath, rest) if part)
+
+
+def _resolved(path: str, entry: FileEntry, owner: Digest, layout: Layout) -> ResolvedFile:
+    real = layout.object(owner) / entry.path
+    return ResolvedFile(path, entry.size, entry.blake3, entry.executable, real, owner)

@@ -1,0 +1,81 @@
+"""Taking a copy of somebody's file: read once, hashed from what was stored, the source left alone."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from dis_store.errors import BuildError, InvalidInputError
+from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content
+from dis_store.platform_linux import clone_file, copy_range, start_writeback
+
+# Write-back begins after each of these, so that the disk works while we hash.
+WRITEBACK_BYTES = 32 << 20
+
+
+@contextlib.contextmanager
+def open_source(path: Path) -> Iterator[int]:
+    """Open a regular file for reading.
+
+    Raises:
+        InvalidInputError: It is not there, not readable, a symlink, or no regular file.
+    """
+    try:
+        # Non-blocking: opening a named pipe must not wait for somebody to write to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        symlink = error.errno == errno.ELOOP
+        raise InvalidInputError(
+            f"the file {path} cannot be taken into the store",
+            cause="it is a symlink" if symlink else error.strerror,
+            hint="name the file that it leads to" if symlink else None,
+        ) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InvalidInputError(
+                f"the file {path} cannot be taken into the store", cause="it is no regular file"
+            )
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def copy_and_hash(source: int, target: int) -> Content:
+    """Fill the new file `target` with the content of `source`; return what was stored.
+
+    The blocks are shared where the file system can, copied by the kernel where it can, and copied by
+    hand elsewhere. What is hashed is always read from `target`.
+    """
+    if clone_file(source, target):
+        return hash_content(target)
+    hasher = ContentHasher()
+    position = 0
+    try:
+        while count := copy_range(source, target, CHUNK_BYTES):
+            hasher.update(os.pread(target, count, position))
+            position += count
+            if position % WRITEBACK_BYTES == 0:
+                start_writeback(target, position - WRITEBACK_BYTES, WRITEBACK_BYTES)
+    except BaseException:
+        hasher.abandon()
+        raise
+    return hasher.finish()
+
+
+def refuse_change(path: Path, before: os.stat_result, after: os.stat_result, size: int) -> None:
+    """Refuse a source that was written to while it was read.
+
+    Raises:
+        BuildError: Size, times or inode differ, or not `size` bytes were read.
+    """
+    if _stamp(before) != _stamp(after) or size != after.st_size:
+        raise BuildError(
+            f"the file {path} changed while it was read",
+            hint="stop the program that writes to it, and try again",
+        )
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -1,0 +1,207 @@
+"""The locks of a store: advisory `flock`s, which the kernel frees when their process dies.
+
+- `locks/gc.lock`: shared while something is made visible or protected, exclusive while garbage is deleted. Held for
+  moments only, never through a download or a build.
+- `locks/object-<ab>.lock`: exclusive while an object whose digest begins with `ab` is put in its place.
+- `locks/build/<key>.lock`: exclusive while one process builds a key; its content says who.
+
+Each acquisition opens the file anew, so that threads of one process exclude each other too.
+"""
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dis_store.digest import Digest
+from dis_store.layout import Layout
+
+
+@dataclass(frozen=True)
+class LockHolder:
+    """Who holds a build lock: process id, host, command and start of the build (UTC, ISO 8601)."""
+
+    pid: int
+    host: str
+    command: str
+    since: str
+
+
+class Locks:
+    """The locks of the store that `layout` describes."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._room = layout.room("locks")
+
+    @contextlib.contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Hold off garbage collection for a moment."""
+        # A waiting collector holds the turnstile: without it, an endless stream of sharers would starve it.
+        with _flocked(self._room / "gc.turn", fcntl.LOCK_SH):
+            shared = _acquire(self._room / "gc.lock", fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            os.close(shared)
+
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Be the only process that makes visible, protects or deletes anything."""
+        with _flocked(self._room / "gc.turn", fcntl.LOCK_EX):
+            exclusive = _acquire(self._room / "gc.lock", fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            os.close(exclusive)
+
+    @contextlib.contextmanager
+    def placing(self, digest: Digest) -> Iterator[None]:
+        """Be the only one that puts objects or records whose names begin like `digest` into place."""
+        with _flocked(self._room / f"object-{digest[:2]}.lock", fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def creating_index(self) -> Iterator[None]:
+        """Be the only one that creates the index."""
+        with _flocked(self._room / "index.lock", fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def emptying_trash(self) -> Iterator[bool]:
+        """Yield whether this process is the one that may empty the trash; never waits."""
+        with _tried(self._room / "trash.lock") as held:
+            yield held
+
+    @contextlib.contextmanager
+    def building(
+        self, key: Digest, on_wait: Callable[[LockHolder], None] | None = None
+    ) -> Iterator[None]:
+        """Be the only builder of `key`, after waiting for another one if there is one.
+
+        Args:
+            key: What is built.
+            on_wait: Called once before waiting, with who holds the lock.
+        """
+        path = self._room / "build" / f"{key}.lock"
+        descriptor = _acquire_named(path, on_wait)
+        try:
+            _write_holder(descriptor)
+            yield
+        finally:
+            # Unlinked while it is held: a process that opened it before finds the name gone and starts over.
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def _acquire_named(path: Path, on_wait: Callable[[LockHolder], None] | None) -> int:
+    while True:
+        descriptor = _open(path)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if on_wait is not None:
+                    on_wait(_read_holder(descriptor))
+                    on_wait = None
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _still_named(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _still_named(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write_holder(descriptor: int) -> None:
+    import json
+    import socket
+
+    # Only the program and its first argument: later ones may hold secrets.
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    holder = LockHolder(os.getpid(), socket.gethostname(), command, since)
+    # Who holds the lock is a courtesy to the others; a full disk must not stop the build for it.
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(holder)).encode("utf-8", "replace"), 0)
+
+
+def _read_holder(descriptor: int) -> LockHolder:
+    import json
+
+    try:
+        return LockHolder(**json.loads(os.pread(descriptor, 65536, 0)))
+    except (OSError, ValueError, TypeError):
+        # It holds the lock and has not yet said who it is.
+        return LockHolder(0, "unknown", "unknown", "unknown")
+
+
+@contextlib.contextmanager
+def locked_directory(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a directory itself, for the time before it has files to lock."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take an exclusive lock on an open file or directory if nobody holds one."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def sweep_build_locks(layout: Layout) -> None:
+    """Remove the lock files of builds that nobody does any more."""
+    for path in layout.room("locks").joinpath("build").iterdir():
+        with _tried(path) as held:
+            if held:
+                path.unlink(missing_ok=True)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+
+
+def _acquire(path: Path, operation: int) -> int:
+    descriptor = _open(path)
+    try:
+        fcntl.flock(descriptor, operation)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextlib.contextmanager
+def _flocked(path: Path, operation: int) -> Iterator[None]:
+    descriptor = _acquire(path, operation)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _tried(path: Path) -> Iterator[bool]:
+    descriptor = _open(path)
+    try:
+        yield try_lock(descriptor)
+    finally:
+        os.close(descriptor)

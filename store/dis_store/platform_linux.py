@@ -1,0 +1,137 @@
+"""What only Linux offers to a store, each with a portable fallback.
+
+The fallbacks keep a laptop with another system able to read, lock and compare; they are correct under the locks that
+the store holds around them, and slower.
+"""
+
+import errno
+import fcntl
+import functools
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_FICLONE = 0x40049409
+_RENAME_NOREPLACE = 1
+_AT_FDCWD = -100
+_SYNC_FILE_RANGE_WRITE = 2
+_UNSUPPORTED = frozenset(
+    {
+        errno.EINVAL,
+        errno.ENOSYS,
+        errno.EOPNOTSUPP,
+        errno.ENOTTY,
+        errno.EXDEV,
+        errno.EPERM,
+        errno.EBADF,
+    }
+)
+_COPY_BYTES = 1 << 20
+# f_type of statfs(2), from linux/magic.h and the file systems' own headers: NFS, CIFS, SMB2, 9p, Lustre, AFS, Ceph.
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {0x6969, 0xFF534D42, 0xFE534D42, 0x01021997, 0x0BD00BD0, 0x5346414F, 0x00C36400}
+)
+
+
+@functools.cache
+def _libc() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _call(name: str, *arguments: object) -> bool:
+    """Call a function of the C library; False where it is not there or not supported."""
+    function = getattr(_libc(), name, None)
+    if function is None:
+        return False
+    if function(*arguments) == 0:
+        return True
+    import ctypes
+
+    number = ctypes.get_errno()
+    if number in _UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+def rename_noreplace(source: Path, target: Path) -> None:
+    """Rename, and fail if anything is at `target`: a plain rename replaces an empty directory without a word.
+
+    Raises:
+        FileExistsError: Something is at `target`.
+    """
+    if _call("renameat2", _AT_FDCWD, bytes(source), _AT_FDCWD, bytes(target), _RENAME_NOREPLACE):
+        return
+    # Callers hold the lock of the digest, so nobody can come between the check and the rename.
+    if target.is_symlink() or target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    source.rename(target)
+
+
+def clone_file(source: int, target: int) -> bool:
+    """Make the empty file `target` share the blocks of `source`; False where the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return False
+        raise
+    return True
+
+
+def copy_range(source: int, target: int, count: int) -> int:
+    """Copy at most `count` bytes between the positions of two files; return how many, 0 at the end."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            if copied := os.copy_file_range(source, target, count):
+                return copied
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    # Also reached at the end, and for files of /proc, whose size is 0 until they are read.
+    data = os.read(source, min(count, _COPY_BYTES))
+    write_all(target, data)
+    return len(data)
+
+
+def write_all(target: int, data: bytes) -> None:
+    """Write all of `data`; the kernel may take less in one call."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view) :]
+
+
+def start_writeback(descriptor: int, offset: int, length: int) -> None:
+    """Let the disk begin with a range now, so that the fsync that follows has little left to wait for."""
+    import ctypes
+
+    _call(
+        "sync_file_range",
+        descriptor,
+        ctypes.c_int64(offset),
+        ctypes.c_int64(length),
+        ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
+    )
+
+
+def is_network_file_system(directory: Path) -> bool:
+    """Tell whether `directory` lies on a file system whose locks other machines may not see."""
+    import ctypes
+
+    # struct statfs begins with f_type, one word; the rest is not read.
+    buffer = (ctypes.c_ulong * 32)()
+    if not _call("statfs", bytes(directory), buffer):
+        return False
+    return int(buffer[0]) & 0xFFFFFFFF in _NETWORK_FILE_SYSTEMS
+
+
+def boot_id() -> str:
+    """Return an id of this boot of the machine, or zeros where the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "0" * 32

@@ -1,0 +1,23 @@
+"""The place for what failed verification: never served, and never deleted by the store, for it may be the last copy."""
+
+import os
+import stat
+from pathlib import Path
+
+from dis_store.durability import fsync_directory
+from dis_store.layout import Layout
+
+
+def quarantine(layout: Layout, path: Path) -> Path:
+    """Move a file or a tree to `quarantine/`, durably; return its new path."""
+    target = layout.room("quarantine") / f"{path.name}-{os.urandom(8).hex()}"
+    mode = path.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        # Nobody but root may move a directory that cannot be written.
+        path.chmod(0o755)
+    path.rename(target)
+    if stat.S_ISDIR(mode):
+        target.chmod(stat.S_IMODE(mode))
+    fsync_directory(path.parent)
+    fsync_directory(target.parent)
+    return target

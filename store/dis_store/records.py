@@ -1,0 +1,49 @@
+"""Small files that say something about objects: durable, replaced in one step, read strictly."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dis_store import canonical_json, strict_json
+from dis_store.durability import make_directory, write_durably
+from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.foundation import Foundation
+from dis_store.work_space import work_space
+
+
+def write_record(foundation: Foundation, target: Path, data: bytes) -> None:
+    """Write a record to its place below the store, whose sub-directories are made as needed."""
+    _make_parents(target.parent, foundation.top)
+    with work_space(foundation.layout.room("tmp")) as space:
+        write_durably(space.fresh(), target, data)
+
+
+def _make_parents(directory: Path, top: Path) -> None:
+    if directory.parent != top:
+        _make_parents(directory.parent, top)
+        make_directory(directory)
+
+
+def encode_record(kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a record: canonical JSON with its type and format."""
+    return canonical_json.encode({"type": kind, "format": version, **fields})
+
+
+def decode_record(data: bytes, *, kind: str, version: int, name: str) -> dict[str, Any]:
+    """Parse a record.
+
+    Raises:
+        IntegrityError: It is no strict JSON object of this type and format.
+    """
+    try:
+        document = strict_json.decode(data, name=name)
+    except InvalidInputError as error:
+        raise IntegrityError(f"{name} is damaged", cause=error.cause) from error
+    if not isinstance(document, dict) or document.get("type") != kind:
+        raise IntegrityError(f"{name} is damaged", cause=f"it is no {kind} record")
+    if document.get("format") != version:
+        raise IntegrityError(
+            f"{name} cannot be read",
+            cause=f"its format is {document.get('format')!r}, not {version}",
+        )
+    return document

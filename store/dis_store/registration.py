@@ -1,0 +1,208 @@
+"""Registration: the only way into the store.
+
+The steps and their order are the design (docs/internals/formats/store.md, "Registration"). A crash at any instruction
+leaves at most an orphan, which the next start or the next collection removes; nothing is served before the index row
+that the last step commits.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from dis_store.digest import Digest
+from dis_store.durability import fsync_directory, fsync_file, make_directory, write_new
+from dis_store.errors import IntegrityError
+from dis_store.foundation import Foundation
+from dis_store.hashing import CHUNK_BYTES, Content
+from dis_store.index_rows import enter_contents, enter_object
+from dis_store.inspection import (
+    DIRECTORY_MODE,
+    EXECUTABLE_MODE,
+    FILE_MODE,
+    hash_file,
+    is_intact,
+)
+from dis_store.platform_linux import rename_noreplace
+from dis_store.quarantine import quarantine
+from dis_store.tree import FileEntry, Tree
+from dis_store.work_space import INTENT, WorkSpace, withdraw
+
+TREE = "tree"
+# One second after the epoch: no archive format drops it, and no digest holds it.
+_MTIME = (1_000_000_000, 1_000_000_000)
+# A link that cannot be made costs space, and no more: too many links, no room in the directory, an inode of another
+# user (fs.protected_hardlinks), swept meanwhile, or made meanwhile.
+_NO_LINK = frozenset(
+    {errno.EMLINK, errno.ENOSPC, errno.EDQUOT, errno.EPERM, errno.ENOENT, errno.EEXIST}
+)
+
+
+def register(
+    foundation: Foundation, space: WorkSpace, tree: Tree, contents: Mapping[Digest, Content]
+) -> Digest:
+    """Make the tree that lies in `space` an object of the store.
+
+    Args:
+        foundation: The store.
+        space: Holds the files and symlinks of the tree in its directory `tree`.
+        tree: The manifest of exactly that.
+        contents: Both digests of each file, by BLAKE3.
+
+    Raises:
+        IntegrityError: A reference is not valid, or a file is not what was hashed.
+        OSError: The file system refused; nothing was registered.
+    """
+    digest = tree.digest
+    # The references stay valid from here on; each is looked up again when the row is written.
+    foundation.protect([digest, *(entry.object for entry in tree.references)])
+    if not foundation.is_valid(digest):
+        _seal(foundation, space, tree)
+        write_new(space.path / INTENT, tree.encode(), mode=FILE_MODE)
+        fsync_directory(space.path)
+        with foundation.locks.sharing(), foundation.locks.placing(digest):
+            if not foundation.is_valid(digest):
+                _install(foundation, space, tree, contents)
+    return digest
+
+
+def _seal(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
+    """Set modes and times, share inodes, and wait until all of it is on the disk."""
+    top = space.path / TREE
+    _remove_other_directories(top, tree)
+    for entry in tree.files:
+        _seal_file(foundation, space, top / entry.path, entry)
+    for reference in tree.references:
+        os.utime(top / reference.path, ns=_MTIME, follow_symlinks=False)
+    for path in reversed(tree.directories):
+        directory = top / path
+        directory.chmod(DIRECTORY_MODE)
+        os.utime(directory, ns=_MTIME)
+        fsync_directory(directory)
+    # The top stays writable until after the rename: nobody but root may move a directory that is not.
+    fsync_directory(top)
+
+
+def _remove_other_directories(top: Path, tree: Tree) -> None:
+    """Remove the directories that only a file, given up later, had needed."""
+    expected = frozenset(tree.directories)
+    for directory, _, _ in os.walk(top, topdown=False):
+        path = Path(directory)
+        if path != top and path.relative_to(top).as_posix() not in expected:
+            path.rmdir()
+
+
+def _seal_file(foundation: Foundation, space: WorkSpace, path: Path, entry: FileEntry) -> None:
+    path.chmod(EXECUTABLE_MODE if entry.executable else FILE_MODE)
+    os.utime(path, ns=_MTIME)
+    shared = foundation.layout.link(entry.blake3, executable=entry.executable)
+    adopted = _adopt_shared(foundation, space, path, entry, shared)
+    # Also after adoption: whoever wrote the shared inode may not have come to this line.
+    fsync_file(path)
+    if not adopted:
+        with _tolerated():
+            shared.parent.mkdir(exist_ok=True)
+            os.link(path, shared)
+
+
+def _adopt_shared(
+    foundation: Foundation, space: WorkSpace, path: Path, entry: FileEntry, shared: Path
+) -> bool:
+    """Put the inode that equal files share in the place of `path`, if it is there and is right."""
+    try:
+        mode = shared.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(mode) or mode != path.lstat().st_mode:
+        # Only the name goes, and the right inode takes it; objects that hold the wrong one are for `verify` to find.
+        shared.unlink(missing_ok=True)
+        return False
+    if not _same_bytes(path, shared):
+        _set_aside_damaged(foundation, path, entry, shared)
+        return False
+    link = space.fresh()
+    with _tolerated():
+        os.link(shared, link)
+        link.replace(path)
+    # If it was not linked, the copy stays in place, and so does the name.
+    return True
+
+
+def _set_aside_damaged(foundation: Foundation, path: Path, entry: FileEntry, shared: Path) -> None:
+    """Two files of one name differ: hash both, and quarantine the one that lies."""
+    if hash_file(path) != entry.blake3:
+        raise IntegrityError(
+            f"the file {entry.path!r} is not what was written",
+            cause="reading it back gives another BLAKE3",
+            hint="check the disk and the memory of this machine",
+        )
+    with contextlib.suppress(FileNotFoundError):
+        quarantine(foundation.layout, shared)
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    with one.open("rb", buffering=0) as left, other.open("rb", buffering=0) as right:
+        if os.fstat(left.fileno()).st_size != os.fstat(right.fileno()).st_size:
+            return False
+        while chunk := left.read(CHUNK_BYTES):
+            if chunk != right.read(CHUNK_BYTES):
+                return False
+    return True
+
+
+@contextlib.contextmanager
+def _tolerated() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+
+
+def _install(
+    foundation: Foundation, space: WorkSpace, tree: Tree, contents: Mapping[Digest, Content]
+) -> None:
+    """Put tree and manifest in place, then commit. The caller holds the shared lock and the digest's."""
+    try:
+        _place_tree(foundation, space, tree)
+        _publish_manifest(foundation, space, tree)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            withdraw(foundation, tree.digest, space.path)
+        raise
+    # A failed commit may have reached the disk, so tree and manifest stay: an orphan at worst, and whole.
+    _enter_index(foundation, tree, contents)
+
+
+def _place_tree(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
+    target = foundation.layout.object(tree.digest)
+    make_directory(target.parent)
+    try:
+        rename_noreplace(space.path / TREE, target)
+    except FileExistsError:
+        # Left by a crash, or damaged.
+        if not is_intact(target, tree):
+            quarantine(foundation.layout, target)
+            rename_noreplace(space.path / TREE, target)
+    target.chmod(DIRECTORY_MODE)
+    os.utime(target, ns=_MTIME)
+    fsync_directory(target)
+    fsync_directory(target.parent)
+
+
+def _publish_manifest(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
+    target = foundation.layout.manifest(tree.digest)
+    make_directory(target.parent)
+    # A second name, so that the first goes on telling what is being registered until the row is there.
+    link = space.fresh()
+    os.link(space.path / INTENT, link)
+    link.replace(target)
+    fsync_directory(target.parent)
+
+
+def _enter_index(foundation: Foundation, tree: Tree, contents: Mapping[Digest, Content]) -> None:
+    with foundation.index.transaction() as transaction:
+        enter_object(transaction, tree)
+        enter_contents(transaction, contents.values())

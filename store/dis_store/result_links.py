@@ -1,0 +1,112 @@
+"""Result links: symlinks outside the store that lead to an object and keep it.
+
+A record `roots/auto/<id>.json` says where the link is. The link counts for as long as it is there and names an object,
+by the last component of what it leads to: so it also counts in a store that was moved, or that a container sees
+elsewhere.
+"""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dis_store.digest import Digest
+from dis_store.durability import fsync_directory
+from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.foundation import Foundation, missing
+from dis_store.layout import Layout
+from dis_store.records import decode_record, encode_record, write_record
+from dis_store.roots import Root, root_from_json, stamped
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ResultLink:
+    """A symlink outside the store.
+
+    Attributes:
+        link: Where it is.
+        root: What it was made for.
+        target: The object that it names now, None if it is gone or leads elsewhere.
+        record: The file in the store that tells of it.
+    """
+
+    link: Path
+    root: Root
+    target: Digest | None
+    record: Path
+
+
+def add(foundation: Foundation, link: Path, root: Root) -> None:
+    """Make `link` a symlink to the object of `root`, and keep the object while it is there.
+
+    Raises:
+        IntegrityError: The object is not in the store.
+        InvalidInputError: Something that is no result link is at `link`, or it cannot be made.
+    """
+    foundation.require(root.object)
+    place = link.parent.absolute() / link.name
+    _refuse_other(place)
+    document = {**vars(stamped(root)), "link": str(place)}
+    record = foundation.layout.result_links / f"{_identity(place)}.json"
+    with foundation.locks.sharing():
+        if not foundation.is_valid(root.object):
+            raise missing(root.object)
+        # The record first: a link without one keeps nothing.
+        # Under the lock: a collection in between would drop a record whose link is not there yet.
+        write_record(foundation, record, encode_record("result-link", FORMAT, document))
+        _make_link(place, foundation.layout.object(root.object).absolute())
+
+
+def read_all(layout: Layout) -> list[ResultLink]:
+    """Return all recorded result links.
+
+    Raises:
+        IntegrityError: A record is damaged. Nobody may guess what it kept.
+    """
+    return [_read(path) for path in sorted(layout.result_links.glob("*.json"))]
+
+
+def _read(path: Path) -> ResultLink:
+    name = f"the record of a result link {path.name!r}"
+    document = decode_record(path.read_bytes(), kind="result-link", version=FORMAT, name=name)
+    link = document.get("link")
+    if not isinstance(link, str):
+        raise IntegrityError(f"{name} is damaged", cause="it does not say where the link is")
+    return ResultLink(Path(link), root_from_json(document, name), _named_object(Path(link)), path)
+
+
+def _named_object(link: Path) -> Digest | None:
+    try:
+        return Digest(link.readlink().name)
+    except (OSError, InvalidInputError):
+        return None
+
+
+def _identity(place: Path) -> str:
+    # One record for each place: a link that is made again takes the record of the first.
+    return Digest.of(os.fsencode(place))[:32]
+
+
+def _refuse_other(place: Path) -> None:
+    if (place.is_symlink() or place.exists()) and _named_object(place) is None:
+        raise InvalidInputError(
+            f"the result link {place} cannot be made",
+            cause="something else is there",
+            hint="remove it, or choose another name",
+        )
+
+
+def _make_link(place: Path, target: Path) -> None:
+    temporary = place.with_name(f".{place.name[:200]}-{os.urandom(8).hex()}")
+    try:
+        temporary.symlink_to(target)
+        temporary.replace(place)
+        fsync_directory(place.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise InvalidInputError(
+            f"the result link {place} cannot be made", cause=error.strerror
+        ) from error

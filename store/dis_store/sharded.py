@@ -1,0 +1,31 @@
+"""Listing what is on disk under names that are digests, sharded by their first two digits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dis_store.digest import Digest
+from dis_store.errors import InvalidInputError
+
+
+def sharded_names(room: Path) -> Iterator[Path]:
+    """Yield all that lies in the shards of a room, in the order of the names."""
+    for shard in sorted(room.iterdir()):
+        if shard.is_dir():
+            yield from sorted(shard.iterdir())
+
+
+def digests_on_disk(room: Path) -> dict[Digest, Path]:
+    """Return what lies in the shards of a room, by the digest that its name begins with."""
+    found: dict[Digest, Path] = {}
+    for path in sharded_names(room):
+        digest = _digest(path.name.partition(".")[0])
+        if digest is not None and path.parent.name == digest[:2]:
+            found[digest] = path
+    return found
+
+
+def _digest(name: str) -> Digest | None:
+    try:
+        return Digest(name)
+    except InvalidInputError:
+        return None

@@ -1,0 +1,408 @@
+"""The store as its users see it: one class, thin over the modules that do the work."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from dis_store import lookups, plans
+from dis_store.digest import Digest, Sha256
+from dis_store.environment import reported
+from dis_store.foundation import Foundation
+from dis_store.index import Index
+from dis_store.layout import open_layout
+from dis_store.locks import LockHolder, Locks
+from dis_store.temp_roots import TempRoots
+from dis_store.work_space import remove_abandoned
+
+if TYPE_CHECKING:
+    from dis_store.collection import CollectionReport, Progress, RetirementPolicy
+    from dis_store.contents import ResolvedFile
+    from dis_store.realisations import Realisation
+    from dis_store.reindexing import ReindexReport
+    from dis_store.result_links import ResultLink
+    from dis_store.roots import Root
+    from dis_store.tree import Tree
+    from dis_store.tree_writer import TreeWriter
+    from dis_store.verification import VerificationReport
+
+
+class Store:
+    """A content-addressed store in one directory, shared by any number of threads and processes.
+
+    What this process wrote or asked for with `protect` is safe from garbage collection until the store is
+    closed. Methods raise `UnfitEnvironmentError` when the disk is full or refuses, and `IntegrityError` when
+    something asked for is not valid. Open it after a fork, not before.
+    """
+
+    def __init__(self, foundation: Foundation) -> None:
+        self._foundation = foundation
+        self.path: Path = foundation.top
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = True) -> Self:
+        """Open the store at `path`, and remove what dead processes left unfinished in it.
+
+        Args:
+            path: The directory.
+            create: Whether to make a store where there is nothing, or an empty directory.
+
+        Raises:
+            InvalidInputError: There is no store, or something else is there.
+            UnfitEnvironmentError: The store is too new, not writable, or on a network file system.
+        """
+        path = path.absolute()
+        with reported(path):
+            layout = open_layout(path, create=create)
+            locks = Locks(layout)
+            foundation = Foundation(layout, locks, TempRoots(layout, locks), Index(layout, locks))
+            remove_abandoned(foundation)
+        return cls(foundation)
+
+    def close(self) -> None:
+        """Close the index, and give up this process's protection of objects."""
+        with reported(self.path):
+            self._foundation.index.close()
+            self._foundation.temp_roots.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Objects
+
+    def is_valid(self, digest: Digest) -> bool:
+        """Tell whether the object is in the store. A collection may make it untrue: see `protect`."""
+        return self._foundation.is_valid(digest)
+
+    def protect(self, digest: Digest) -> bool:
+        """Keep the object for as long as the store is open, then tell whether it is there."""
+        return self.protect_all([digest])
+
+    def protect_all(self, digests: Iterable[Digest]) -> bool:
+        """Keep objects for as long as the store is open, then tell whether all of them are there."""
+        with reported(self.path):
+            return self._foundation.protect(digests)
+
+    def tree(self, digest: Digest) -> "Tree":
+        """Return the manifest of an object.
+
+        Raises:
+            IntegrityError: The object is not in the store, or its manifest is damaged.
+        """
+        with reported(self.path):
+            return self._foundation.tree(digest)
+
+    def object_path(self, digest: Digest) -> Path:
+        """Return the directory of an object, whether or not it is there."""
+        return self._foundation.layout.object(digest)
+
+    def file_path(self, digest: Digest, path: str) -> Path:
+        """Return the regular file that an object shows at `path`, references followed.
+
+        Raises:
+            InvalidInputError: The object shows no file there.
+            IntegrityError: An object is not in the store.
+        """
+        from dis_store.contents import resolve_file
+
+        return resolve_file(digest, path, self.tree, self._foundation.layout).real
+
+    def read_bytes(self, digest: Digest, path: str) -> bytes:
+        """Return the content of the file that an object shows at `path`; errors as in `file_path`."""
+        real = self.file_path(digest, path)
+        with reported(self.path):
+            return real.read_bytes()
+
+    def files(self, digest: Digest) -> "list[ResolvedFile]":
+        """Return every file that an object shows, references followed, sorted by path.
+
+        Raises:
+            IntegrityError: An object is not in the store.
+        """
+        from dis_store.contents import resolve_all
+
+        return resolve_all(digest, self.tree, self._foundation.layout)
+
+    def sha256_of(self, blake3: Digest) -> Sha256 | None:
+        """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file."""
+        return lookups.sha256_of(self._foundation.index, blake3)
+
+    def closure(self, digests: Iterable[Digest]) -> list[Digest]:
+        """Return objects with all that they refer to: each once, references first.
+
+        Raises:
+            IntegrityError: One of them is not in the store.
+        """
+        return lookups.closure(self._foundation, list(digests))
+
+    def references(self, digest: Digest) -> list[Digest]:
+        """Return the objects that an object refers to directly."""
+        return lookups.references(self._foundation.index, digest)
+
+    def referrers(self, digest: Digest) -> list[Digest]:
+        """Return the objects that refer directly to an object."""
+        return lookups.referrers(self._foundation.index, digest)
+
+    def objects(self) -> list[Digest]:
+        """Return all objects, in the order of their registration."""
+        return lookups.objects(self._foundation.index)
+
+    def object_size(self, digest: Digest) -> int:
+        """Return the bytes of an object's own files.
+
+        Raises:
+            IntegrityError: The object is not in the store.
+        """
+        return lookups.size(self._foundation.index, digest)
+
+    def closure_size(self, digest: Digest) -> int:
+        """Return the bytes of the files of an object and of all that it refers to.
+
+        Raises:
+            IntegrityError: The object is not in the store.
+        """
+        return sum(map(self.object_size, self.closure([digest])))
+
+    def find(self, prefix: str) -> Digest:
+        """Return the only object whose digest begins with `prefix`, of 8 to 64 hexadecimal digits.
+
+        Raises:
+            InvalidInputError: The prefix is malformed, or it fits no object or several.
+        """
+        return lookups.find(self._foundation.index, prefix)
+
+    # Writing
+
+    def new_tree(self, *, expected_bytes: int = 0, portable_names: bool = True) -> "TreeWriter":
+        """Begin a new object, written inside `with`; nothing remains of it unless it is registered.
+
+        Args:
+            expected_bytes: How much is going to be written, so that a full disk is noticed first.
+            portable_names: False only for an environment made of other people's packages, whose names
+                need not work on other systems; the manifest records it.
+        """
+        from dis_store.tree_writer import TreeWriter
+
+        return TreeWriter(
+            self._foundation, expected_bytes=expected_bytes, portable_names=portable_names
+        )
+
+    # Derivations
+
+    def add_derivation(self, data: bytes) -> Digest:
+        """Keep a derivation; return its digest.
+
+        Raises:
+            InvalidInputError: `data` is not canonical JSON of a derivation.
+        """
+        from dis_store import derivations
+
+        with reported(self.path):
+            return derivations.add(self._foundation, data)
+
+    def derivation(self, digest: Digest) -> bytes:
+        """Return the bytes of a derivation.
+
+        Raises:
+            IntegrityError: It is not in the store, or damaged.
+        """
+        from dis_store import derivations
+
+        with reported(self.path):
+            return derivations.read(self._foundation.layout, digest)
+
+    def remember_outputs(self, derivation: Digest, outputs: Mapping[str, Digest]) -> None:
+        """Note which objects a derivation evaluated to.
+
+        Raises:
+            IntegrityError: An output is not in the store.
+        """
+        from dis_store import derivations
+
+        with reported(self.path):
+            derivations.remember_outputs(self._foundation, derivation, outputs)
+
+    def outputs_of(self, derivation: Digest) -> dict[str, Digest]:
+        """Return what `remember_outputs` noted of a derivation and is still there."""
+        from dis_store import derivations
+
+        return derivations.outputs_of(self._foundation, derivation)
+
+    # Realisations
+
+    def add_realisation(self, realisation: "Realisation") -> "Realisation":
+        """Record a build; return the record with its build id. The first for a key stays the chosen one.
+
+        Raises:
+            IntegrityError: An output is not in the store.
+        """
+        from dis_store import realisations
+
+        with reported(self.path):
+            return realisations.add(self._foundation, realisation)
+
+    def realisations(self, key: Digest) -> "list[Realisation]":
+        """Return the records of all builds of a key, oldest first."""
+        from dis_store import realisations
+
+        return realisations.of_key(self._foundation, key)
+
+    def chosen(self, key: Digest) -> "Realisation | None":
+        """Return the record that answers for a key, its outputs protected and valid; None if none can."""
+        from dis_store import realisations
+
+        with reported(self.path):
+            return realisations.chosen(self._foundation, key)
+
+    # Roots
+
+    def set_root(self, name: str, root: "Root") -> None:
+        """Keep an object under a name, in place of what the name kept before.
+
+        Raises:
+            InvalidInputError: The name is refused.
+            IntegrityError: The object is not in the store.
+        """
+        from dis_store import roots
+
+        with reported(self.path):
+            roots.set_root(self._foundation, name, root)
+
+    def roots(self) -> "dict[str, Root]":
+        """Return all named roots, by name."""
+        from dis_store import roots
+
+        with reported(self.path):
+            return roots.read_roots(self._foundation.layout)
+
+    def root(self, name: str) -> "Root | None":
+        """Return a named root; None if there is none."""
+        from dis_store import roots
+
+        roots.check_name(name)
+        with reported(self.path):
+            return roots.read_root(self._foundation.layout, name)
+
+    def remove_root(self, name: str) -> None:
+        """Remove a named root.
+
+        Raises:
+            InvalidInputError: There is none of that name.
+        """
+        from dis_store import roots
+
+        with reported(self.path):
+            roots.remove_root(self._foundation, name)
+
+    def add_result_link(self, link: Path, root: "Root") -> None:
+        """Make a symlink outside the store to an object, and keep the object while it is there.
+
+        Raises:
+            InvalidInputError: Something else is at `link`, or it cannot be made.
+            IntegrityError: The object is not in the store.
+        """
+        from dis_store import result_links
+
+        with reported(self.path):
+            result_links.add(self._foundation, link, root)
+
+    def result_links(self) -> "list[ResultLink]":
+        """Return all result links that were made, also those that are gone."""
+        from dis_store import result_links
+
+        with reported(self.path):
+            return result_links.read_all(self._foundation.layout)
+
+    # Locks
+
+    @contextlib.contextmanager
+    def build_lock(
+        self, key: Digest, on_wait: Callable[[LockHolder], None] | None = None
+    ) -> Iterator[None]:
+        """Be the only builder of a key among all processes, for the time of a block.
+
+        Args:
+            key: What is built.
+            on_wait: Called once, before waiting, with who holds the lock.
+        """
+        with contextlib.ExitStack() as stack:
+            with reported(self.path):
+                stack.enter_context(self._foundation.locks.building(key, on_wait))
+            yield
+
+    # Upkeep
+
+    def collect_garbage(
+        self,
+        *,
+        dry_run: bool = False,
+        policy: "RetirementPolicy | None" = None,
+        drop_inputs: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "CollectionReport":
+        """Delete what no root keeps; works on a full disk.
+
+        Args:
+            dry_run: Only report what would go.
+            policy: Which automatic roots to retire first; none if it is not given.
+            drop_inputs: Whether roots give up the realised inputs of what they keep.
+            progress: Told about the work as it goes on.
+
+        Raises:
+            IntegrityError: A root cannot be read, so that nobody knows what it keeps.
+        """
+        from dis_store.collection import collect
+
+        with reported(self.path):
+            return collect(
+                self._foundation,
+                dry_run=dry_run,
+                policy=policy,
+                drop_inputs=drop_inputs,
+                progress=progress,
+            )
+
+    def verify(
+        self, digests: Sequence[Digest] | None = None, *, jobs: int = 1
+    ) -> "VerificationReport":
+        """Read objects again and compare them with their digests; change nothing.
+
+        Args:
+            digests: Which objects; None for all, and for everything else that the store holds.
+            jobs: How many threads read and hash.
+        """
+        from dis_store.verification import verify
+
+        with reported(self.path):
+            return verify(self._foundation, digests, jobs=jobs)
+
+    def reindex(self, *, jobs: int = 1) -> "ReindexReport":
+        """Rebuild the index from the disk alone, reading every file; closures are admitted whole or not.
+
+        Args:
+            jobs: How many threads read and hash.
+        """
+        from dis_store.reindexing import reindex
+
+        with reported(self.path):
+            return reindex(self._foundation, jobs=jobs)
+
+    # The plan cache
+
+    def remember_plan(self, key: Digest, value: str, objects: Sequence[Digest]) -> None:
+        """Keep an answer under a key for as long as all the objects that it rests on are there."""
+        plans.remember(self._foundation, key, value, objects)
+
+    def recall_plan(self, key: Digest) -> str | None:
+        """Return the answer under a key, its objects protected and valid; else None."""
+        with reported(self.path):
+            return plans.recall(self._foundation, key)

@@ -1,0 +1,190 @@
+"""Reading what the store holds again, and comparing it with what it must be. Nothing is changed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from dis_store import derivations
+from dis_store.digest import Digest
+from dis_store.errors import DisError, IntegrityError
+from dis_store.foundation import Foundation, read_tree
+from dis_store.hash_pool import read_each_inode_once
+from dis_store.inspection import FileCheck, Findings, Problem, hash_file, inspect
+from dis_store.realisations import Realisation
+from dis_store.result_links import read_all
+from dis_store.roots import read_root
+from dis_store.sharded import digests_on_disk, sharded_names
+
+
+@dataclass(frozen=True)
+class VerificationReport:
+    """What a verification found.
+
+    Attributes:
+        objects: How many objects were looked at.
+        files: How many files were read; one that several objects share counts once.
+        bytes: How many bytes they have.
+        problems: What is wrong; empty if everything is as it must be.
+    """
+
+    objects: int
+    files: int
+    bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def verify(
+    foundation: Foundation, digests: Sequence[Digest] | None, *, jobs: int
+) -> VerificationReport:
+    """Verify objects, or all objects and records; see `Store.verify`."""
+    wanted = _all_objects(foundation) if digests is None else list(dict.fromkeys(digests))
+    # A collection may not take away under our hands what we are about to call missing.
+    foundation.protect(wanted)
+    found = Findings()
+    for digest in wanted:
+        _inspect_object(foundation, digest, found)
+    if digests is None:
+        found.problems.extend(_problems_of_records(foundation))
+    read = _read(found.checks, jobs)
+    found.problems.extend(read.problems)
+    return VerificationReport(
+        len(wanted), read.files, read.bytes, tuple(sorted(found.problems, key=_place))
+    )
+
+
+def _place(problem: Problem) -> tuple[str, str, str]:
+    return (problem.subject, problem.path or "", problem.kind)
+
+
+def _all_objects(foundation: Foundation) -> list[Digest]:
+    return [Digest(digest) for (digest,) in foundation.index.query("SELECT digest FROM objects")]
+
+
+def _inspect_object(foundation: Foundation, digest: Digest, found: Findings) -> None:
+    if not foundation.has_row(digest):
+        found.problems.append(Problem("missing", digest, None, "the index does not know it"))
+        return
+    directory = foundation.layout.object(digest)
+    if not directory.is_dir():
+        found.problems.append(Problem("row without tree", digest))
+    try:
+        tree = read_tree(foundation.layout, digest)
+    except IntegrityError as error:
+        found.problems.append(Problem("damaged manifest", digest, None, str(error)))
+        return
+    if directory.is_dir():
+        findings = inspect(directory, tree)
+        found.problems.extend(findings.problems)
+        found.checks.extend(findings.checks)
+    for entry in tree.references:
+        if not foundation.has_row(entry.object):
+            detail = f"it leads to {entry.object}, which the index does not know"
+            found.problems.append(Problem("missing", digest, entry.path, detail))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    files: int
+    bytes: int
+    problems: tuple[Problem, ...]
+
+
+def _read(checks: Sequence[FileCheck], jobs: int) -> _Reading:
+    sizes = {check.inode: check.entry.size for check in checks}
+    # With fewer files than threads, each file gets several.
+    threads = max(1, jobs // max(1, len(sizes)))
+    digests = read_each_inode_once(checks, partial(hash_file, threads=threads), jobs=jobs)
+    judged = (check.judge(digests[check.inode]) for check in checks)
+    problems = tuple(problem for problem in judged if problem is not None)
+    return _Reading(len(sizes), sum(sizes.values()), problems)
+
+
+def _problems_of_records(foundation: Foundation) -> Iterator[Problem]:
+    yield from _trees_without_rows(foundation)
+    yield from _damaged_derivations(foundation)
+    yield from _damaged_realisations(foundation)
+    yield from _damaged_roots(foundation)
+
+
+def _trees_without_rows(foundation: Foundation) -> Iterator[Problem]:
+    layout = foundation.layout
+    known = set(_all_objects(foundation))
+    on_disk = {
+        **digests_on_disk(layout.room("manifests")),
+        **digests_on_disk(layout.room("objects")),
+    }
+    for digest, path in on_disk.items():
+        if digest in known:
+            continue
+        # It may be on its way in: whoever registers it holds this lock until the row is there.
+        with foundation.locks.placing(digest):
+            if path.exists() and not foundation.has_row(digest):
+                yield Problem("tree without row", digest, None, f"in {path.parent.parent.name}/")
+
+
+def _damaged_derivations(foundation: Foundation) -> Iterator[Problem]:
+    layout = foundation.layout
+    rows = {Digest(each) for (each,) in foundation.index.query("SELECT digest FROM derivations")}
+    for digest in sorted(rows | digests_on_disk(layout.room("derivations")).keys()):
+        try:
+            derivations.check(derivations.read(layout, digest))
+        except DisError as error:
+            # One that a collection has just deleted is no damage.
+            with foundation.locks.placing(digest):
+                if layout.derivation(digest).exists() or _has_row(foundation, digest):
+                    yield Problem("damaged derivation", digest, None, str(error))
+
+
+def _has_row(foundation: Foundation, derivation: Digest) -> bool:
+    sql = "SELECT 1 FROM derivations WHERE digest = ?"
+    return foundation.index.value(sql, (derivation,)) is not None
+
+
+def _damaged_realisations(foundation: Foundation) -> Iterator[Problem]:
+    room = foundation.layout.room("realisations")
+    rows = foundation.index.query("SELECT key, build, record FROM realisations")
+    expected = {f"{key}/{build}.json": record.encode() for key, build, record in rows}
+    names = {f"{path.parent.name}/{path.name}" for path in _record_files(foundation)}
+    for name in sorted(names | expected.keys()):
+        problem = _judge_realisation(name, expected.get(name), room / name[:2] / name)
+        if problem is not None:
+            yield problem
+
+
+def _record_files(foundation: Foundation) -> Iterator[Path]:
+    for directory in sharded_names(foundation.layout.room("realisations")):
+        if directory.is_dir():
+            yield from directory.iterdir()
+
+
+def _judge_realisation(name: str, expected: bytes | None, path: Path) -> Problem | None:
+    try:
+        data = path.read_bytes()
+        realisation = Realisation.decode(data)
+    except (OSError, DisError) as error:
+        return Problem("damaged realisation", name, None, str(error))
+    if f"{realisation.key}/{realisation.build}.json" != name:
+        return Problem("damaged realisation", name, None, "it belongs under another name")
+    if expected is not None and data != expected:
+        return Problem("damaged realisation", name, None, "the index says something else")
+    return None
+
+
+def _damaged_roots(foundation: Foundation) -> Iterator[Problem]:
+    layout = foundation.layout
+    for path in sorted(layout.room("roots").glob("*.json")):
+        name = path.name.removesuffix(".json")
+        try:
+            read_root(layout, name)
+        except DisError as error:
+            yield Problem("damaged root", name, None, str(error))
+    try:
+        read_all(layout)
+    except DisError as error:
+        yield Problem("damaged root", "auto", None, str(error))

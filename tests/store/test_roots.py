@@ -1,0 +1,196 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dis_store import Digest, IntegrityError, InvalidInputError, RetirementPolicy, Root, Store
+from trees import write_text
+
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
+DIGESTS = st.binary(max_size=4).map(Digest.of)
+
+
+@given(
+    st.builds(
+        Root, DIGESTS, st.none() | DIGESTS, st.none() | DIGESTS, st.booleans(), st.text(), st.text()
+    )
+)
+def test_a_record_decodes_to_the_root_that_it_encodes(root: Root) -> None:
+    assert Root.decode(root.encode()) == root
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b'{"type":"root","format":1}', b'{"type":"root","format":2}']
+)
+def test_a_malformed_record_is_refused(data: bytes) -> None:
+    with pytest.raises(IntegrityError):
+        Root.decode(data)
+
+
+def test_a_root_is_set_replaced_and_removed(store: Store) -> None:
+    one, other = write_text(store, "one"), write_text(store, "other")
+    store.set_root("name", Root(one, label="first", created_at="then"))
+    assert store.root("name") == Root(one, label="first", created_at="then")
+    store.set_root("name", Root(other))
+    found = store.root("name")
+    assert found is not None
+    assert found.object == other
+    assert datetime.fromisoformat(found.created_at).tzinfo is not None
+    assert store.roots() == {"name": found}
+    store.remove_root("name")
+    assert store.roots() == {}
+    assert store.root("name") is None
+    with pytest.raises(InvalidInputError, match="no root 'name'"):
+        store.remove_root("name")
+
+
+@pytest.mark.parametrize("name", ["quickstart.0123abcd", "a b", "größe", "v1.2", "x" * 250])
+def test_a_usual_name_is_accepted(store: Store, name: str) -> None:
+    store.set_root(name, Root(write_text(store, "x")))
+    assert list(store.roots()) == [name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "a/b",
+        "../up",
+        "-rf",
+        ".hidden",
+        "a.json",
+        "b.tar.gz",
+        "b.tar.zst",
+        "x" * 251,
+        "a\nb",
+        "nul",
+    ],
+)
+def test_a_name_that_a_command_would_take_for_something_else_is_refused(
+    store: Store, name: str
+) -> None:
+    digest = write_text(store, "x")
+    with pytest.raises(InvalidInputError):
+        store.set_root(name, Root(digest))
+    with pytest.raises(InvalidInputError):
+        store.root(name)
+    with pytest.raises(InvalidInputError):
+        store.remove_root(name)
+
+
+def test_a_root_of_nothing_is_refused(store: Store) -> None:
+    with pytest.raises(IntegrityError):
+        store.set_root("name", Root(Digest.of(b"nothing")))
+    assert store.roots() == {}
+
+
+def test_a_damaged_root_is_an_error_and_not_a_missing_one(store: Store) -> None:
+    (store.path / "roots" / "name.json").write_bytes(b"\x00" * 100)
+    with pytest.raises(IntegrityError, match="the root 'name' is damaged"):
+        store.roots()
+    with pytest.raises(IntegrityError):
+        store.collect_garbage()
+
+
+def test_a_result_link_leads_to_the_object(store: Store, tmp_path: Path) -> None:
+    digest = write_text(store, "x")
+    link = tmp_path / "result"
+    store.add_result_link(link, Root(digest))
+    assert link.joinpath("text").read_text() == "x"
+    (found,) = store.result_links()
+    assert (found.link, found.target, found.root.object) == (link, digest, digest)
+    link.unlink()
+    (found,) = store.result_links()
+    assert found.target is None
+
+
+def test_a_result_link_replaces_one_and_nothing_else(store: Store, tmp_path: Path) -> None:
+    one, other = write_text(store, "one"), write_text(store, "other")
+    link = tmp_path / "result"
+    store.add_result_link(link, Root(one))
+    store.add_result_link(link, Root(other))
+    assert [found.target for found in store.result_links()] == [other]
+    for name in ("file", "directory", "elsewhere"):
+        place = tmp_path / name
+        if name == "file":
+            place.write_text("precious")
+        elif name == "directory":
+            place.mkdir()
+        else:
+            place.symlink_to("file")
+        with pytest.raises(InvalidInputError, match="something else is there"):
+            store.add_result_link(place, Root(one))
+    assert (tmp_path / "file").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "directory", "elsewhere", "file", "result", "store",
+    ]  # fmt: skip
+
+
+def test_a_result_link_that_cannot_be_made_is_the_users_error(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="cannot be made"):
+        store.add_result_link(tmp_path / "missing" / "result", Root(write_text(store, "x")))
+
+
+def test_a_relative_result_link_is_recorded_where_it_is(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store.add_result_link(Path("result"), Root(write_text(store, "x")))
+    assert store.result_links()[0].link == tmp_path / "result"
+
+
+def test_a_damaged_record_of_a_result_link_is_an_error(store: Store, tmp_path: Path) -> None:
+    store.add_result_link(tmp_path / "result", Root(write_text(store, "x")))
+    (record,) = (store.path / "roots" / "auto").iterdir()
+    data = record.read_bytes()
+    record.chmod(0o644)
+    for spoiled in (
+        b"",
+        data.replace(b'"link"', b'"knot"'),
+        data.replace(b'"object"', b'"subject"'),
+    ):
+        record.write_bytes(spoiled)
+        with pytest.raises(IntegrityError):
+            store.result_links()
+
+
+def run_at(days: int) -> Root:
+    created = (NOW - timedelta(days=days)).isoformat()
+    return Root(Digest.of(b"x"), automatic=True, created_at=created)
+
+
+RUNS = {
+    "today": run_at(0),
+    "week": run_at(7),
+    "month": run_at(30),
+    "named": Root(Digest.of(b"x"), created_at=run_at(90).created_at),
+    "timeless": Root(Digest.of(b"x"), automatic=True, created_at="?"),
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "retired"),
+    [
+        (RetirementPolicy(), []),
+        (RetirementPolicy(older_than=timedelta(days=3)), ["month", "week"]),
+        (RetirementPolicy(older_than=timedelta(days=10)), ["month"]),
+        (RetirementPolicy(keep_last=1), ["timeless", "month", "week"]),
+        (RetirementPolicy(keep_last=0), ["timeless", "month", "week", "today"]),
+        (RetirementPolicy(keep_last=99), []),
+        (RetirementPolicy(older_than=timedelta(days=3), keep_last=2), ["month"]),
+        (RetirementPolicy(older_than=timedelta(0), keep_last=0), ["month", "week"]),
+    ],
+)
+def test_a_policy_retires_automatic_roots_only(
+    policy: RetirementPolicy, retired: list[str]
+) -> None:
+    assert policy.retired(RUNS, NOW) == retired
+
+
+def test_a_time_without_a_zone_is_taken_for_utc() -> None:
+    root = Root(Digest.of(b"x"), automatic=True, created_at="2026-11-01T00:00:00")
+    assert RetirementPolicy(older_than=timedelta(days=1)).retired({"a": root}, NOW) == ["a"]

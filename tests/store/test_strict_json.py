@@ -1,0 +1,121 @@
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dis_store import InvalidInputError
+from dis_store.canonical_json import encode
+from dis_store.strict_json import MAX_DEPTH, decode
+
+SAFE = 2**53 - 1
+
+
+def unsafe(number: float) -> bool:
+    """Tell whether canonical JSON writes the number as an integer that strict JSON refuses."""
+    return SAFE < abs(number) < 1e21
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-SAFE, SAFE)
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: not unsafe(number))
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+REFUSED = {
+    "a byte order mark": (b"\xef\xbb\xbf{}", "byte order mark"),
+    "UTF-16": ("{}".encode("utf-16"), "UTF-16"),
+    "UTF-16 without a mark": ("{}".encode("utf-16-le"), "UTF-16"),
+    "UTF-32": ("{}".encode("utf-32-be"), "UTF-16 or UTF-32"),
+    "Latin-1": (b'{\n"a": "\xe9"}', "line 2"),
+    "a key that is there twice": (b'{"a":1,"a":1}', "twice"),
+    "a key that an escape repeats": (b'{"a":1,"\\u0061":2}', "twice"),
+    "NaN": (b"[NaN]", "NaN"),
+    "Infinity": (b"[-Infinity]", "-Infinity"),
+    "an integer beyond doubles": (b"9007199254740992", "2^53"),
+    "a very long integer": (b"1" * 5000, "2^53"),
+    "a number beyond doubles": (b"1e400", "too large"),
+    "a number that is an integer beyond doubles": (b"1e16", "2^53"),
+    "half a surrogate pair": (b'["\\ud800"]', "surrogate"),
+    "half a surrogate pair as a key": (b'{"\\udc00":1}', "surrogate"),
+    "a raw surrogate": (b'"\xed\xa0\x80"', "not UTF-8"),
+    "deep nesting": (b"[" * 100_000 + b"]" * 100_000, "deeper"),
+    "two values": (b"{} {}", "column 4"),
+    "nothing": (b"", "column 1"),
+    "a comment": (b"{} // why", "column"),
+    "a control character": (b'"\x01"', "control character"),
+    "a trailing comma": (b"[1,]", "column"),
+    "single quotes": (b"{'a':1}", "column"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_two_readers_could_read_differently_is_refused(name: str) -> None:
+    data, reason = REFUSED[name]
+    with pytest.raises(InvalidInputError) as refusal:
+        decode(data, name="the document")
+    assert str(refusal.value).startswith("the document is not valid JSON")
+    assert reason in str(refusal.value)
+
+
+@given(VALUES)
+@example({"\U00010000": 1, "\uffff": 2})
+def test_canonical_json_reads_back_as_what_was_written(value: object) -> None:
+    assert decode(encode(value), name="a value") == value
+
+
+@given(VALUES)
+def test_any_encoding_reads_as_the_standard_library_reads_it(value: object) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=2)):
+        assert decode(text.encode(), name="a value") == json.loads(text)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        value = decode(data, name="some bytes")
+    except InvalidInputError:
+        return
+    assert value == json.loads(data)
+
+
+@given(st.text(alphabet='[]{}",:\\ u0d8a1e+-.', max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        value = decode(text.encode(), name="some text")
+    except InvalidInputError:
+        return
+    assert value == json.loads(text)
+    assert decode(encode(value), name="what was read") == value
+
+
+def test_brackets_in_strings_are_no_nesting() -> None:
+    text = json.dumps(["[" * 1000 + '\\"{{{'])
+    assert decode(text.encode(), name="a value") == json.loads(text)
+
+
+def test_the_deepest_nesting_allowed_is_read() -> None:
+    data = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert encode(decode(data, name="a value")) == data
+
+
+def test_another_error_can_be_asked_for() -> None:
+    class LockRefusedError(InvalidInputError):
+        pass
+
+    with pytest.raises(LockRefusedError):
+        decode(b"{", name="a lock", error=LockRefusedError)
+
+
+@pytest.mark.parametrize("value", [2**53, float("nan"), float("inf"), "\ud800", {1: 2}, object()])
+def test_what_has_no_canonical_form_is_refused(value: object) -> None:
+    with pytest.raises(InvalidInputError):
+        encode(value)
+
+
+def test_keys_are_sorted_by_utf_16_units() -> None:
+    assert encode({"\uffff": 1, "\U00010000": 2}) == '{"\U00010000":2,"\uffff":1}'.encode()
