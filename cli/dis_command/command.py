@@ -6,12 +6,13 @@ from typing import Any, TypeVar
 
 import click
 
+from dis_command import completion
 from dis_command.session import PROGRESS_MODES, Session
 from dis_command.terminal import COLOR_MODES
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-GLOBAL_OPTIONS = ("store", "color", "progress", "quiet", "verbose", "debug")
+GLOBAL_OPTIONS = ("store", "color", "progress", "no_pager", "quiet", "verbose", "debug")
 DOCUMENTATION = "docs/reference/commands.md"
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
@@ -50,7 +51,12 @@ def command(
 def global_options() -> list[click.Option]:
     """Return new instances of the options that every command takes, before and after its name."""
     return [
-        _global("store", metavar="DIR", help="The store.  [env: DIS_STORE]"),
+        _global(
+            "store",
+            metavar="DIR",
+            shell_complete=completion.directories,
+            help="The store.  [env: DIS_STORE]",
+        ),
         _global(
             "color",
             type=click.Choice(COLOR_MODES),
@@ -61,6 +67,12 @@ def global_options() -> list[click.Option]:
             type=click.Choice(PROGRESS_MODES),
             help="How to show progress.  [env: DIS_PROGRESS]",
         ),
+        _global(
+            "no_pager",
+            is_flag=True,
+            default=None,
+            help="Print long output at once.  [env: DIS_PAGER, PAGER]",
+        ),
         _global("quiet", "-q", is_flag=True, default=None, help="Print results and errors only."),
         _global(
             "verbose", "-v", is_flag=True, default=None, help="Print every line of every build."
@@ -70,7 +82,8 @@ def global_options() -> list[click.Option]:
 
 
 def _global(name: str, *short: str, **attributes: Any) -> click.Option:
-    return click.Option([f"--{name}", *short], expose_value=False, callback=_remember, **attributes)
+    flag = f"--{name.replace('_', '-')}"
+    return click.Option([flag, *short], expose_value=False, callback=_remember, **attributes)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
@@ -134,14 +147,28 @@ def jobs_option(function: _Function) -> _Function:
     )(function)
 
 
+def ref_argument(
+    name: str = "ref", metavar: str = "REF", **attributes: Any
+) -> Callable[[_Function], _Function]:
+    """Add an argument that is a REF; the shell completes names, digests and paths."""
+    return click.argument(name, metavar=metavar, shell_complete=completion.references, **attributes)
+
+
 def config_arguments(metavar: str = "CONFIG") -> Callable[[_Function], _Function]:
     """Add CONFIG and `--config`, of which one is given, as the parameters `config` and `config_option`."""
 
     def add(function: _Function) -> _Function:
         option = click.option(
-            "--config", "config_option", metavar=metavar, help=f"The same as {metavar}."
+            "--config",
+            "config_option",
+            metavar=metavar,
+            shell_complete=completion.files,
+            help=f"The same as {metavar}.",
         )
-        return click.argument("config", required=False, metavar=metavar)(option(function))
+        argument = click.argument(
+            "config", required=False, metavar=metavar, shell_complete=completion.files
+        )
+        return argument(option(function))
 
     return add
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from dis_command.settings import user_directory
+from dis_command.settings import STATE_DIRECTORY, user_directory
 from dis_command.terminal import printable
-from dis_command.version import VERSION
+from dis_derivations.version import VERSION
 from dis_store.errors import DisError
 
 
@@ -72,7 +72,7 @@ def _write_log(error: Exception, argv: list[str], environment: Mapping[str, str]
     text = "".join(traceback.format_exception(error))
     about = f"dis {VERSION}, Python {sys.version.split()[0]}, {platform.platform()}\ncommand: {argv!r}\n\n"
     try:
-        directory = user_directory(environment, "XDG_STATE_HOME", ".local/state")
+        directory = user_directory(environment, *STATE_DIRECTORY)
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"error-{now:%Y%m%dT%H%M%S.%f}Z.log"
         path.write_text(about + text, encoding="utf-8", errors="backslashreplace")

@@ -1,6 +1,7 @@
 """What every exception means to the user: errors of ours, of the command line, of the system, and faults of dis."""
 
 import errno
+from pathlib import Path
 
 import click
 
@@ -21,6 +22,12 @@ def as_dis_error(error: Exception, argv: list[str], session: Session) -> DisErro
         return _usage_error(error)
     if isinstance(error, click.Abort):
         return InvalidInputError("nothing was answered")
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        return UnfitEnvironmentError(
+            "the working directory is gone",
+            cause="something removed it while it was in use",
+            hint="go to a directory that exists: cd",
+        )
     if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
         thing = f"{error.filename}: " if error.filename is not None else ""
         return UnfitEnvironmentError(
@@ -29,6 +36,14 @@ def as_dis_error(error: Exception, argv: list[str], session: Session) -> DisErro
     from dis_command.error_report import unexpected
 
     return unexpected(error, argv, session.environment)
+
+
+def _is_nowhere() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _usage_error(error: click.ClickException) -> InvalidInputError:

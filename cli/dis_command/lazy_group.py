@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from dis_command.command import (
     write_examples,
     write_options,
 )
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,17 @@ class LazyGroup(click.Group):
         if name not in self.lazy and not name.startswith("-"):
             raise click.UsageError(f"No such command {name!r}.{self._suggestion(name)}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        """Offer the commands, none of them loaded for it, and the options."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self.lazy.items()
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def _suggestion(self, name: str) -> str:
         from difflib import get_close_matches

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from dis_command import completion
 from dis_command.program import dis
 from dis_command.session import Session
 
@@ -21,6 +22,7 @@ INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
+    _occupy_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(
             stream, TextIOWrapper
@@ -31,6 +33,19 @@ def main() -> NoReturn:
     sys.exit(TERMINATED if stopping.terminated and code == INTERRUPTED else code)
 
 
+def _occupy_closed_streams() -> None:
+    """Send closed standard streams to nowhere.
+
+    Otherwise a file of the store would be opened under the number of stdout or stderr, and written over.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - stdin, stdout, stderr
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - for as long as the process
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code (docs/reference/exit-codes.md)."""
     session = Session(as_json="--json" in argv)
@@ -38,7 +53,7 @@ def run(argv: Sequence[str]) -> int:
         code = _invoke(argv, session)
         sys.stdout.flush()
     except BrokenPipeError:
-        _drop_stdout()
+        _drop_output()
         return BROKEN_PIPE
     except KeyboardInterrupt as error:
         from dis_store.errors import InterruptedBuildError
@@ -52,6 +67,11 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: Sequence[str], session: Session) -> int:
+    if asked := completion.instruction(session.environment):
+        offered = completion.complete(dis, session, asked)
+        if offered is not None:
+            print(offered)
+            return 0
     try:
         with dis.make_context("dis", list(argv), obj=session) as context:
             result = dis.invoke(context)
@@ -76,18 +96,18 @@ def _report(error: "DisError", origin: BaseException, session: Session) -> int:
             sys.stderr.write(error_report.render_block(error, color=session.color_on_stderr))
         sys.stderr.flush()
         sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_stdout()
+    except OSError:  # no reader, or a full disk: the exit code still says what happened
+        _drop_output()
     return error.exit_code
 
 
-def _drop_stdout() -> None:
-    """Let nobody write to a pipe without a reader again, the interpreter at its end included."""
+def _drop_output() -> None:
+    """Let nobody write to a stream that takes nothing again, the interpreter at its end included."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
+        except OSError:
             os.dup2(null, stream.fileno())
 
 

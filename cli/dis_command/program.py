@@ -3,7 +3,7 @@
 import click
 
 from dis_command.lazy_group import LazyCommand, LazyGroup
-from dis_command.version import VERSION
+from dis_derivations.version import VERSION
 
 _RUNS, _MANIFESTS, _STORE, _MACHINE = "Runs", "Manifests and locks", "The store", "This machine"
 
@@ -24,7 +24,10 @@ COMMANDS = {
         "verify", "verify", "Grade two runs against each other and write a report.", _RUNS
     ),
     "log": _entry("log", "log", "Print the log of the build that made a run.", _RUNS),
+    "bundle": _entry("bundle", "bundle", "Pack a run into one file.", _RUNS),
+    "init": _entry("init", "init", "Write a manifest to begin with.", _MANIFESTS),
     "lock": _entry("lock", "lock", "Pin every file of a manifest to its digest.", _MANIFESTS),
+    "build": _entry("build", "build", "Build what an engine loads, and describe it.", _MANIFESTS),
     "show-derivation": _entry(
         "show_derivation",
         "show_derivation",
@@ -34,13 +37,25 @@ COMMANDS = {
     "inspect": _entry(
         "inspect", "inspect", "Describe a manifest, a lock, a run or an object.", _MANIFESTS
     ),
+    "schema": _entry("schema", "schema", "Print the JSON Schema of a manifest.", _MANIFESTS),
+    "ls": _entry("ls", "ls", "List the files of an object or a run.", _STORE),
+    "cat": _entry("cat", "cat", "Print a file of an object or a run.", _STORE),
     "path-info": _entry(
         "path_info", "path_info", "Print where objects are and what they need.", _STORE
     ),
+    "why-depends": _entry(
+        "why_depends", "why_depends", "Print how one object refers to another.", _STORE
+    ),
+    "why-alive": _entry("why_alive", "why_alive", "Print which roots keep an object.", _STORE),
     "root": _entry("root", "root", "Name objects, so that they are kept.", _STORE),
     "gc": _entry("gc", "gc", "Free what no root keeps.", _STORE),
     "store": _entry("store", "store", "Verify and rebuild the store itself.", _STORE),
     "doctor": _entry("doctor", "doctor", "Check that this machine can do the work.", _MACHINE),
+    "config": _entry("config", "config", "Show the settings of dis.", _MACHINE),
+    "completion": _entry(
+        "completion", "completion", "Print what completes command lines in a shell.", _MACHINE
+    ),
+    "help": _entry("help_", "help_", "Print the help of a command or a topic.", _MACHINE),
 }
 EXAMPLES = (
     "dis realize configs/quickstart.json --name first",

@@ -39,6 +39,7 @@ class Session:
     verbose: bool | None = None
     color: str | None = None
     progress: str | None = None
+    no_pager: bool | None = None
 
     @property
     def debugging(self) -> bool:
@@ -129,9 +130,29 @@ class Session:
 
         print(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
 
-    def print_result(self, document: Callable[[], object], text: Callable[[], str]) -> None:
-        """Print the result of a command: as JSON when that was asked for, else as text."""
+    def print_result(
+        self, document: Callable[[], object], text: Callable[[], str], *, paged: bool = False
+    ) -> None:
+        """Print the result of a command: as JSON when that was asked for, else as text.
+
+        Args:
+            document: Makes the JSON document.
+            text: Makes the text.
+            paged: Whether the text may be long, so that it goes through a pager on a terminal.
+        """
         if self.as_json:
             self.print_document(document())
         elif shown := text().rstrip("\n"):
-            self.print_line(shown)
+            if paged and not self.no_pager:
+                self._print_paged(printable(shown))
+            else:
+                self.print_line(shown)
+
+    def _print_paged(self, text: str) -> None:
+        from dis_command import pager
+
+        command = pager.pager_command(self.environment) if pager.is_terminal() else []
+        if command:
+            pager.show(text, command)
+        else:
+            print(text)

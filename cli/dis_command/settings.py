@@ -7,6 +7,7 @@ from typing import Any
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
 _KEYS = ("store",)
+STATE_DIRECTORY = ("XDG_STATE_HOME", ".local/state")
 
 
 def user_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
@@ -37,7 +38,7 @@ def store_path(flag: str | None, environment: Mapping[str, str]) -> Path:
     """Return where the store is: `--store`, `DIS_STORE`, `config.toml`, or the default.
 
     Raises:
-        InvalidInputError: A path is empty, or `config.toml` is invalid.
+        InvalidInputError: A path is empty or not UTF-8, or `config.toml` is invalid.
     """
     for origin, value in (("--store", flag), ("DIS_STORE", environment.get("DIS_STORE"))):
         if value is not None:
@@ -45,12 +46,42 @@ def store_path(flag: str | None, environment: Mapping[str, str]) -> Path:
                 raise InvalidInputError(
                     f"{origin} names no directory", hint="name a directory, or leave it out"
                 )
-            return Path(value).absolute()
+            return _utf8(Path(value).absolute())
     path = config_path(environment)
     configured = read_config(path).get("store")
     if configured is not None:
-        return (path.parent / Path(configured).expanduser()).absolute()
-    return user_directory(environment, "XDG_DATA_HOME", ".local/share") / "store"
+        return _utf8((path.parent / Path(configured).expanduser()).absolute())
+    return _utf8(user_directory(environment, "XDG_DATA_HOME", ".local/share") / "store")
+
+
+def store_origin(flag: str | None, environment: Mapping[str, str]) -> str:
+    """Return where `store_path` takes the store from: an option, a variable, a file or `default`."""
+    if flag is not None:
+        return "--store"
+    if "DIS_STORE" in environment:
+        return "DIS_STORE"
+    path = config_path(environment)
+    if "store" in read_config(path):
+        return str(path)
+    return directory_origin(environment, "XDG_DATA_HOME")
+
+
+def directory_origin(environment: Mapping[str, str], variable: str) -> str:
+    """Return where `user_directory` takes a directory from: the variable or `default`."""
+    return variable if Path(environment.get(variable, "")).is_absolute() else "default"
+
+
+def _utf8(path: Path) -> Path:
+    """Return the path of a store, which must be text: the index can be opened under no other."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{path} cannot be a store",
+            cause="its path is not UTF-8",
+            hint="name another: --store DIR",
+        ) from error
+    return path
 
 
 def config_path(environment: Mapping[str, str]) -> Path:

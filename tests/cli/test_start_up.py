@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import ROOT, SHORTER, Realised
-from dis_command.version import VERSION
+from dis_derivations.version import VERSION
 
 HEAVY = ("pydantic", "huggingface_hub", "docker", "oras", "numpy", "rich", "jinja2", "tokenizers")
 _IMPORT = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", re.MULTILINE)

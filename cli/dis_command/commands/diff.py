@@ -2,7 +2,7 @@
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 
@@ -14,8 +14,8 @@ from dis_command.session import Session
         "dis diff first second --strict",
     ),
 )
-@click.argument("ref_a", metavar="A")
-@click.argument("ref_b", metavar="B")
+@ref_argument("ref_a", "A")
+@ref_argument("ref_b", "B")
 @click.option("--strict", is_flag=True, help="Ask for the same bundles, provenance included.")
 @json_option
 @pass_session
@@ -33,7 +33,7 @@ def diff(session: Session, ref_a: str, ref_b: str, strict: bool) -> int:
         report = diff_bundles(
             resolve(store, ref_a).bundle(store), resolve(store, ref_b).bundle(store), store=store
         )
-    session.print_result(report.to_json, lambda: render_text(report))
+    session.print_result(report.to_json, lambda: render_text(report), paged=True)
     if strict and report.same and not report.bundles_identical:
         session.say("the results are the same; the bundles differ, which --strict does not allow")
     return 0 if report.answer(strict=strict) else 1

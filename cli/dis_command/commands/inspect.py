@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command import completion
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 
@@ -17,8 +18,14 @@ from dis_command.session import Session
         "dis inspect runs/a --json",
     ),
 )
-@click.argument("ref", required=False, metavar="REF")
-@click.option("--input", "ref_option", metavar="REF", help="The same as REF.")
+@ref_argument(required=False)
+@click.option(
+    "--input",
+    "ref_option",
+    metavar="REF",
+    shell_complete=completion.references,
+    help="The same as REF.",
+)
 @json_option
 @pass_session
 def inspect(session: Session, ref: str | None, ref_option: str | None) -> None:

@@ -22,7 +22,9 @@ def list_(session: Session) -> None:
 
     with session.open_store() as store:
         runs = list_runs(store)
-        session.print_result(lambda: [_document(store, run) for run in runs], lambda: _text(runs))
+        session.print_result(
+            lambda: [_document(store, run) for run in runs], lambda: _text(runs), paged=True
+        )
     if not runs and not session.as_json:
         session.say("there are no runs in this store yet; make one: dis realize CONFIG")
 

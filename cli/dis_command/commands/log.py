@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @command("log", examples=("dis log first", "dis log first --run-log"))
-@click.argument("ref", metavar="REF")
+@ref_argument()
 @click.option(
     "--run-log", is_flag=True, help="Print run_log.json, what the engine recorded, instead."
 )
@@ -39,6 +39,7 @@ def log(session: Session, ref: str, run_log: bool) -> None:
             "logs": [{"path": each.path, "text": each.text} for each in logs],
         },
         lambda: _text(logs),
+        paged=True,
     )
 
 

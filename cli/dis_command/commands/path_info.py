@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "path-info",
     examples=("dis path-info first", "dis path-info -r first", "dis path-info --json 1a2b3c4d"),
 )
-@click.argument("refs", nargs=-1, required=True, metavar="REF...")
+@ref_argument("refs", "REF...", nargs=-1, required=True)
 @click.option(
     "-r", "--recursive", is_flag=True, help="Print what they refer to as well, references first."
 )

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command import completion
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_command.session import Session
 
@@ -31,7 +32,7 @@ def root() -> None:
 
 @command("add", examples=("dis root add golden quickstart.1a2b3c4d", "dis root add model 1a2b3c4d"))
 @click.argument("name")
-@click.argument("ref", metavar="REF")
+@ref_argument()
 @json_option
 @pass_session
 def add(session: Session, name: str, ref: str) -> None:
@@ -65,7 +66,13 @@ def list_(session: Session) -> None:
 
 
 @command("remove", examples=("dis root remove golden",))
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument(
+    "names",
+    nargs=-1,
+    required=True,
+    metavar="NAME...",
+    shell_complete=completion.root_names,
+)
 @json_option
 @pass_session
 def remove(session: Session, names: tuple[str, ...]) -> None:

@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from dis_command.command import command, json_option, pass_session
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -20,14 +18,14 @@ if TYPE_CHECKING:
         "dis show 1a2b3c4d --json",
     ),
 )
-@click.argument("ref", metavar="REF")
+@ref_argument()
 @json_option
 @pass_session
 def show(session: Session, ref: str) -> None:
     """Print the prompts and answers of a run.
 
-    REF is the name of a root, a digest or its first 8 digits, a run directory
-    or a bundle.json.
+    REF is the name of a root, a digest or its first 8 digits, a run directory,
+    a bundle.json or an archive.
     """
     from dis_derivations.runs.bundle_documents import load_bundle
     from dis_derivations.runs.reference import resolve
@@ -36,7 +34,7 @@ def show(session: Session, ref: str) -> None:
     with session.open_store() as store:
         bundle = load_bundle(resolve(store, ref).bundle(store))
         exchanges = transcript(bundle, store)
-    session.print_result(lambda: _document(bundle, exchanges), lambda: _text(exchanges))
+    session.print_result(lambda: _document(bundle, exchanges), lambda: _text(exchanges), paged=True)
 
 
 def _document(bundle: "Bundle", exchanges: list["Exchange"]) -> dict[str, Any]:

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dis_command.command import command, json_option, pass_session, set_option, split_target
+from dis_command.command import (
+    command,
+    json_option,
+    pass_session,
+    ref_argument,
+    set_option,
+    split_target,
+)
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -22,7 +29,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
         "dis show-derivation first",
     ),
 )
-@click.argument("ref", metavar="CONFIG[#TARGET]|REF")
+@ref_argument(metavar="CONFIG[#TARGET]|REF")
 @click.option(
     "-r", "--recursive", is_flag=True, help="Print what it is built from as well, inputs first."
 )

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dis_command.command import command, job_count, jobs_option, json_option, pass_session
+from dis_command.command import (
+    command,
+    job_count,
+    jobs_option,
+    json_option,
+    pass_session,
+    ref_argument,
+)
 from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_command.session import Session
 from dis_command.terminal import count_text, size_text
@@ -35,7 +42,7 @@ def store() -> None:
 @command(
     "verify", examples=("dis store verify --all", "dis store verify first quickstart.1a2b3c4d")
 )
-@click.argument("refs", nargs=-1, metavar="[REF...]")
+@ref_argument("refs", "[REF...]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Verify all objects and records.")
 @jobs_option
 @json_option

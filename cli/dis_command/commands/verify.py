@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command import completion
+from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
         "dis verify --output-dir reports",
     ),
 )
-@click.argument("refs", nargs=-1, metavar="[A B]")
-@click.option("--bundle-a", metavar="REF", help="The same as A.")
-@click.option("--bundle-b", metavar="REF", help="The same as B.")
+@ref_argument("refs", "[A B]", nargs=-1)
+@click.option(
+    "--bundle-a", metavar="REF", shell_complete=completion.references, help="The same as A."
+)
+@click.option(
+    "--bundle-b", metavar="REF", shell_complete=completion.references, help="The same as B."
+)
 @click.option(
     "--output-dir",
     type=click.Path(path_type=Path),

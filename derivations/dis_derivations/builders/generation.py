@@ -6,7 +6,7 @@ from typing import Any
 
 from dis_derivations.builders.closure import CLOSURE_DOCUMENT, MODEL_DIRECTORY
 from dis_derivations.builders.requests import REQUESTS_DOCUMENT
-from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress
+from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress, Request
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.runs.bundle import ENGINE_DOCUMENT, TOKENS_DOCUMENT
 from dis_derivations.runs.recording import ResultRecorder
@@ -48,7 +48,9 @@ class GenerationBuilder:
         context.log.write(f"{spec['name']} engine loaded; {len(requests)} requests")
         with (
             store.new_tree() as tree,
-            ResultRecorder(context.derivation.args["capture"]) as recorder,
+            ResultRecorder(
+                context.derivation.args["capture"], greedy=_all_greedy(requests)
+            ) as recorder,
         ):
             sequences = engine.generate(requests, batching, recorder, _progress(context))
             generated = context.log.seconds()
@@ -132,6 +134,10 @@ def _progress(context: BuildContext) -> Callable[[Progress], None]:
             )
 
     return listen
+
+
+def _all_greedy(requests: Sequence[Request]) -> bool:
+    return all(request.sampling.temperature == 0 for request in requests)
 
 
 def _tokens_document(sequences: Sequence[GeneratedSequence]) -> bytes:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from dis_derivations.realisation.building import BuildContext
+from dis_store import ResolvedFile
 from dis_store.digest import Digest
+from dis_store.errors import IntegrityError
 
 REQUESTS_DOCUMENT = "requests.json"
 
@@ -19,6 +21,7 @@ class RequestsBuilder:
         Raises:
             InvalidInputError: A prompt, the dataset, the template or the tokenizer cannot be used
                 as it is.
+            IntegrityError: One of them is not what it was when it came into the store.
         """
         from dis_derivations.tokenization.requests_document import build_requests, parse_requests
 
@@ -44,10 +47,20 @@ def _files(context: BuildContext, name: str) -> dict[str, bytes]:
     if name not in context.inputs:
         return {}
     source = context.inputs[name].object
-    return {
-        file.path: context.store.read_bytes(source, file.path)
-        for file in context.store.files(source)
-    }
+    return {file.path: _verified(context, source, file) for file in context.store.files(source)}
+
+
+def _verified(context: BuildContext, source: Digest, file: ResolvedFile) -> bytes:
+    """Return the bytes of a file, which are few enough to be hashed every time."""
+    data = context.store.read_bytes(source, file.path)
+    found = Digest.of(data)
+    if found != file.blake3:
+        raise IntegrityError(
+            f"{file.path} of the object {source[:12]} has changed in the store",
+            cause=f"its digest is {found}, and the object says {file.blake3}",
+            hint="see what else is damaged: dis store verify --all",
+        )
+    return data
 
 
 def _only_file(context: BuildContext, name: str) -> bytes | None:

@@ -9,6 +9,7 @@ from dis_derivations.comparison.report import RunIdentity
 from dis_derivations.comparison.rule_outcomes import RuleOutcome, judge
 from dis_derivations.comparison.rules import OBSERVABLES, Rule, combined, rules_of_manifest
 from dis_derivations.comparison.verify_report import Grade, HardwareFinding, VerifyReport
+from dis_derivations.runs.bundle import CONSTRAINTS_DO_NOT_APPLY
 from dis_derivations.runs.bundle_documents import Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import BundleReader, ObjectFiles
 
@@ -122,9 +123,7 @@ def _notes(
     if is_mock(found.a) or is_mock(found.b):
         said.append("a mock run is never evidence: the grade is at best non_conformant_software")
     if not hardware.applies:
-        said.append(
-            "platform any: the same bits on every machine, so hardware constraints do not apply"
-        )
+        said.append(CONSTRAINTS_DO_NOT_APPLY)
     for outcome in outcomes:
         if outcome.observable in ("tokens", "engine_trace") and any(
             rule.is_numeric for rule in outcome.rules

@@ -34,6 +34,8 @@ FIXED_OUTPUTS = {
     "chat_template": CHAT_TEMPLATE,
     "dataset": DATASET,
 }
+# Every target that a manifest may have; a chat template and a dataset not all of them do.
+TARGETS = ("run", "generation", "requests", "closure", *FIXED_OUTPUTS)
 _MODEL_PARTS = ("weights", "tokenizer", "config", "chat_template")
 _REQUIRED = ("weights", "tokenizer", "config")
 

@@ -122,7 +122,21 @@ class Derivation:
                 f"derivation {document['name']!r} is of a format or platform that this version does not know",
                 hint="update dis",
             )
-        derivation = cls(
+        try:
+            derivation = cls._from_json(document)
+            exact = derivation.encode() == data
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"derivation {document['name']!r} is malformed",
+                cause=f"{type(error).__name__}: {error}",
+            ) from error
+        if not exact:
+            raise InvalidInputError(f"derivation {derivation.name!r} is not in canonical form")
+        return derivation
+
+    @classmethod
+    def _from_json(cls, document: Mapping[str, Any]) -> "Derivation":
+        return cls(
             name=document["name"],
             builder=document["builder"],
             builder_version=document["builder_version"],
@@ -135,6 +149,3 @@ class Derivation:
             outputs=tuple(document["outputs"]),
             compared=tuple(document["compared"]),
         )
-        if derivation.encode() != data:
-            raise InvalidInputError(f"derivation {derivation.name!r} is not in canonical form")
-        return derivation

@@ -33,6 +33,8 @@ _FIELDS = {
     "sources",
     "lock_id",
 }
+# Decoding comes before making, so a damaged lock must be out of the way first; and the file may be no lock at all.
+_MAKE_AGAIN = "move it away, and make the lock again: dis lock CONFIG"
 _ARTIFACT_FIELDS = {"name", "path", "size", "digest", "executable", "digest_source", "retrieval"}
 
 
@@ -133,7 +135,8 @@ class Lock:
             InvalidInputError: It is not strict JSON, or no lock of this version.
             IntegrityError: Its `lock_id` is not that of its contents.
         """
-        return decode_document(strict_json.decode(data, name=name), name=name)
+        document = strict_json.decode(data, name=f"the lock {name}", error=_no_json)
+        return decode_document(document, name=name)
 
     def _preimage(self) -> dict[str, Any]:
         return {
@@ -167,15 +170,20 @@ def decode_document(document: Any, *, name: str) -> Lock:
         raise InvalidInputError(
             f"{name} is not a lock that this version of dis can read",
             cause=reason,
-            hint="make it again: dis lock CONFIG",
+            hint=_MAKE_AGAIN,
         ) from error
     if document["lock_id"] != lock.lock_id:
         raise IntegrityError(
             f"{name} was changed after it was made",
             cause=f"it says {str(document['lock_id'])[:80]}, its contents have {lock.lock_id}",
-            hint="bring back the original, or make it again: dis lock CONFIG",
+            hint=f"bring back the original; or {_MAKE_AGAIN}",
         )
     return lock
+
+
+def _no_json(what: str, *, cause: str, hint: str | None) -> InvalidInputError:
+    del hint  # a lock is no file that people write
+    return InvalidInputError(what, cause=cause, hint=f"bring back the original; or {_MAKE_AGAIN}")
 
 
 def _check_header(document: Any) -> None:

@@ -28,6 +28,11 @@ class GroupPlan:
     source: Source
     files: tuple[DeclaredFile, ...]
 
+    @property
+    def size(self) -> int:
+        """The bytes to read, as far as they are known before."""
+        return sum(self.source.size(file.path) or 0 for file in self.files)
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -52,8 +57,7 @@ def ingest_group(
     """
     started_at = now()
     wanted = [WantedFile(file.path) for file in plan.files]
-    expected_bytes = sum(plan.source.size(file.path) or 0 for file in plan.files)
-    with store.new_tree(expected_bytes=expected_bytes) as tree:
+    with store.new_tree(expected_bytes=plan.size) as tree:
         written = plan.source.fetch(wanted, tree, check_interrupted)
         pairs = zip(plan.files, written, strict=True)
         mismatches = [
@@ -98,25 +102,26 @@ def _record(store: "Store", locked: list[LockedFile], digest: Digest, started_at
         }
         for file in locked
     )
-    # Reading the same bytes again is no news about them.
-    if (chosen := store.chosen(key)) is not None and chosen.outputs.get(OUTPUT) == digest:
-        return
-    store.add_realisation(
-        Realisation(
-            key=key,
-            builder="files",
-            outputs={OUTPUT: digest},
-            compared=(OUTPUT,),
-            inputs={},
-            derivation=None,
-            platform={"class": "any", "facts": {}},
-            origin="ingested",
-            started_at=started_at,
-            finished_at=now(),
-            host=socket.gethostname(),
-            user=_user(),
-        )
+    record = Realisation(
+        key=key,
+        builder="files",
+        outputs={OUTPUT: digest},
+        compared=(OUTPUT,),
+        inputs={},
+        derivation=None,
+        platform={"class": "any", "facts": {}},
+        origin="ingested",
+        started_at=started_at,
+        finished_at=now(),
+        host=socket.gethostname(),
+        user=_user(),
     )
+    # Under the lock, so that of several processes that read the same bytes only one says so; reading
+    # them again is no news about them.
+    with store.build_lock(key):
+        chosen = store.chosen(key)
+        if chosen is None or chosen.outputs.get(OUTPUT) != digest:
+            store.add_realisation(record)
 
 
 def _user() -> str:

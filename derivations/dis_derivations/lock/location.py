@@ -7,6 +7,7 @@ read locks cheaply.
 
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,9 @@ class LockLocation:
         if self.path is None:
             return self.embedded
         try:
-            with self.path.open("rb") as stream:
+            with open(self.path, "rb", opener=_open_without_waiting) as stream:
+                if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                    raise InvalidInputError(f"the lock {self.path} is not a regular file")
                 data = stream.read(MAX_LOCK_BYTES + 1)
         except FileNotFoundError:
             return None
@@ -61,12 +64,12 @@ class LockLocation:
             )
         return data
 
-    def write(self, data: bytes) -> Path:
-        """Write the lock at once, so that a reader finds the old one or the new one; return its path.
+    def check_writable(self) -> Path:
+        """Refuse a place where no lock can be written, before anything is read for one; return the path.
 
         Raises:
             InvalidInputError: The manifest holds its lock itself, and dis does not rewrite manifests.
-            UnfitEnvironmentError: It cannot be written.
+            UnfitEnvironmentError: The directory cannot be written.
         """
         if self.path is None:
             raise InvalidInputError(
@@ -74,16 +77,41 @@ class LockLocation:
                 cause="artifacts.lockfile holds a lock and names no file, and dis changes no manifest",
                 hint="name a file: --set artifacts.lockfile=PATH",
             )
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(self.path, data)
-        except OSError as error:
-            raise UnfitEnvironmentError(
-                f"the lock {self.path} cannot be written",
-                cause=error.strerror,
-                hint="name another file: --set artifacts.lockfile=PATH",
-            ) from error
+        directory = _nearest_directory(self.path.absolute())
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise _unwritable(self.path, f"{directory} is not writable")
         return self.path
+
+    def write(self, data: bytes) -> Path:
+        """Write the lock at once, so that a reader finds the old one or the new one; return its path.
+
+        Raises:
+            InvalidInputError, UnfitEnvironmentError: As `check_writable`; or it cannot be written.
+        """
+        path = self.check_writable()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, data)
+        except OSError as error:
+            raise _unwritable(path, error.strerror) from error
+        return path
+
+
+def _nearest_directory(path: Path) -> Path:
+    return next((parent for parent in path.parents if parent.is_dir()), Path(path.anchor))
+
+
+def _unwritable(path: Path, cause: str | None) -> UnfitEnvironmentError:
+    return UnfitEnvironmentError(
+        f"the lock {path} cannot be written",
+        cause=cause,
+        hint="name another file: --set artifacts.lockfile=PATH",
+    )
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open so that a named pipe in place of a lock is refused, and not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -1,12 +1,13 @@
 """`dis lock` as a function: resolve what is not pinned yet, and write the lock where it belongs."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.lock.document import Lock
+from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
-from dis_derivations.lock.resolution import resolve_lock
+from dis_derivations.lock.resolution import always, resolve_lock
 from dis_derivations.manifest.loading import LoadedManifest
 
 if TYPE_CHECKING:
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def make_lock(
-    store: "Store", loaded: LoadedManifest, location: LockLocation, *, update: Collection[str] = ()
+    store: "Store",
+    loaded: LoadedManifest,
+    location: LockLocation,
+    *,
+    update: Collection[str] = (),
+    before_reading: Callable[[Sequence[GroupPlan]], None] = always,
 ) -> tuple[Lock, Path]:
     """Return the lock of a manifest and the file it was written to.
 
@@ -23,6 +29,7 @@ def make_lock(
         loaded: The manifest.
         location: Where the lock is, if there is one, and goes. A lock that would not change is not written.
         update: Names of artifacts to pin again.
+        before_reading: Told what is going to be read; may raise to prevent it.
 
     Raises:
         LockRefusedError: Lists every item that cannot be pinned, and why.
@@ -32,7 +39,16 @@ def make_lock(
     data = location.read()
     name = "the embedded lock" if location.path is None else str(location.path)
     previous = None if data is None else Lock.decode(data, name=name)
-    lock = resolve_lock(loaded, store, previous=previous, update=update)
+
+    def check_reading(plans: Sequence[GroupPlan]) -> None:
+        # Not after gigabytes were read for a lock that cannot be written.
+        if plans:
+            location.check_writable()
+        before_reading(plans)
+
+    lock = resolve_lock(
+        loaded, store, previous=previous, update=update, before_reading=check_reading
+    )
     if lock is previous and location.path is not None:
         return lock, location.path
     return lock, location.write(lock.encode())

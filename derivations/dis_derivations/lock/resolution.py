@@ -1,6 +1,6 @@
 """Resolving a lock: every artifact of a manifest to the digests of bytes that were read."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -29,6 +29,10 @@ def _never_interrupted() -> None:
     """Let the work go on."""
 
 
+def always(_plans: Sequence[GroupPlan]) -> None:
+    """Agree to reading anything."""
+
+
 def resolve_lock(
     loaded: LoadedManifest,
     store: "Store",
@@ -36,6 +40,7 @@ def resolve_lock(
     previous: Lock | None,
     update: Collection[str] = (),
     check_interrupted: Callable[[], None] = _never_interrupted,
+    before_reading: Callable[[Sequence[GroupPlan]], None] = always,
 ) -> Lock:
     """Return the lock of a manifest; files of local sources are read into the store on the way.
 
@@ -46,6 +51,8 @@ def resolve_lock(
             unread.
         update: Names of artifacts to resolve again all the same.
         check_interrupted: Called between files; raises when the user asked to stop.
+        before_reading: Told what is going to be read, when nothing of it is refused; may raise to
+            prevent it.
 
     Returns:
         `previous` itself when nothing in it would change.
@@ -61,6 +68,7 @@ def resolve_lock(
     kept = _kept(loaded, groups, previous, update)
     fresh = [group for group in groups if group.name not in kept]
     plans = _plan(loaded, fresh)
+    before_reading(plans)
     found: list[LockedFile] = [file for files in kept.values() for file in files]
     mismatches: list[Mismatch] = []
     for plan in plans:
@@ -77,6 +85,15 @@ def resolve_lock(
     if previous is not None and replace(lock, generated_at=previous.generated_at) == previous:
         return previous
     return lock
+
+
+def plan_lock(loaded: LoadedManifest) -> list[GroupPlan]:
+    """Return what locking a manifest from nothing would read; nothing is read.
+
+    Raises:
+        LockRefusedError: Lists every item that cannot be pinned, and why.
+    """
+    return _plan(loaded, artifact_groups(loaded))
 
 
 def _check_names(update: Collection[str], groups: list[ArtifactGroup]) -> None:

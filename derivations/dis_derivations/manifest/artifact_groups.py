@@ -5,6 +5,7 @@ The weights' source holds for tokenizer, config and chat template too, unless th
 the source; for the dataset it is the file itself.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,17 +27,23 @@ DATASET = "inference.prompt_dataset"
 # id.
 DATASET_NAMES = {"conversations": "dataset.json", "jsonl": "dataset.jsonl", "text": "dataset.txt"}
 
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "tokenizer.model",
-    "spiece.model",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-)
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
+# What is looked for in a local directory where the manifest lists no files, by block of the manifest.
+FOUND_FILES: Mapping[str, tuple[str, ...]] = {
+    "weights": ("*.safetensors", "model.safetensors.index.json"),
+    "tokenizer": (
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "tokenizer.model",
+        "spiece.model",
+        "vocab.json",
+        "vocab.txt",
+        "merges.txt",
+    ),
+    "config": ("config.json", "generation_config.json"),
+}
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             label="weights",
             source=weights,
             files=_files("/model/weights/files", model.weights.files),
-            found=("*.safetensors", "model.safetensors.index.json"),
+            found=FOUND_FILES["weights"],
             needed="*.safetensors",
         ),
         ArtifactGroup(
@@ -124,7 +131,7 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             label="tokenizer",
             source=own("tokenizer", model.tokenizer.source),
             files=_files("/model/tokenizer/files", model.tokenizer.files),
-            found=_TOKENIZER_FILES,
+            found=FOUND_FILES["tokenizer"],
             needed="*",
         ),
         ArtifactGroup(
@@ -132,7 +139,7 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             label="config",
             source=own("config", model.config.source),
             files=_files("/model/config/files", model.config.files),
-            found=("config.json", "generation_config.json"),
+            found=FOUND_FILES["config"],
             needed="config.json",
         ),
         ArtifactGroup(
@@ -140,7 +147,7 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             label="chat_template",
             source=own("chat_template", template.source),
             files=_files_of_template(template.file),
-            found=("chat_template.jinja",),
+            found=(CHAT_TEMPLATE_FILE,),
         ),
     ]
     dataset = _dataset(loaded)

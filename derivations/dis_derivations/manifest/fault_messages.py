@@ -31,7 +31,6 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than_equal": lambda context: f"must be at least {context['ge']:g}",
     "less_than": lambda context: f"must be less than {context['lt']:g}",
     "less_than_equal": lambda context: f"must be at most {context['le']:g}",
-    "too_short": lambda _: "must not be empty",
 }
 _QUOTED = re.compile(r"'([^']*)'")
 _SHOWN_CHARACTERS = 60
@@ -72,6 +71,8 @@ def _message(details: ErrorDetails) -> str:
         return f"must be {allowed}, not {_shown(value)}{near}"
     if kind in _KINDS:
         return f"must be {_KINDS[kind]}, not {_shown(value)}"
+    if kind == "too_short":
+        return "must not be empty"
     if kind in _BOUNDS:
         return f"{_BOUNDS[kind](context)}, not {_shown(value)}"
     return f"has a value that is not allowed here: {_shown(value)}"

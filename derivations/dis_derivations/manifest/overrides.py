@@ -35,12 +35,15 @@ def parse_override(text: str) -> Override:
     that hold dots.
 
     Raises:
-        InvalidInputError: There is no `=`, or a part of the path is empty.
+        InvalidInputError: There is no `=`, a part of the path is empty, or it is not UTF-8.
     """
     path, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInputError(f"--set {text!r} has no '=' and no value", hint=_HINT)
+    _check_utf8(text)
     pointer = path if path.startswith("/") else json_pointer.from_tokens(path.split("."))
     parts = json_pointer.tokens(pointer)
-    if not equals or not all(parts) or len(parts) > strict_json.MAX_DEPTH:
+    if not all(parts) or len(parts) > strict_json.MAX_DEPTH:
         raise InvalidInputError(f"--set {text!r} names no field", hint=_HINT)
     if parts[0] == "x_base_manifest":
         raise InvalidInputError(
@@ -51,9 +54,19 @@ def parse_override(text: str) -> Override:
     return Override(text=text, pointer=pointer, value=_value(value))
 
 
+def _check_utf8(text: str) -> None:
+    """Refuse what the command line holds of bytes that are no text."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"--set {text!r} is not UTF-8", hint="set the terminal, or the script, to UTF-8"
+        ) from error
+
+
 def _value(text: str) -> Any:
     try:
-        return strict_json.decode(text.encode("utf-8", "surrogatepass"), name="the value")
+        return strict_json.decode(text.encode("utf-8"), name="the value")
     except InvalidInputError:
         return text
 

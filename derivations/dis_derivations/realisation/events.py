@@ -26,7 +26,7 @@ class Event:
 class Reporter(Protocol):
     """Takes events; called from several threads, never at the same time."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event, /) -> None:
         """Show or record one event."""
         ...
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 from dis_derivations.builders import standard_builders
 from dis_derivations.graph.compilation import batching, compile_graph
+from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
-from dis_derivations.lock.document import Lock
 from dis_derivations.lock.location import LockLocation
-from dis_derivations.lock.resolution import resolve_lock
-from dis_derivations.lock.staleness import stale_artifacts
 from dis_derivations.manifest.loading import LoadedManifest, validate
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation import preflight
-from dis_derivations.realisation.events import Event, Reporter, silent
+from dis_derivations.realisation.events import Reporter, silent
+from dis_derivations.realisation.locking import UsedLock, ensure_lock, lock_state
 from dis_derivations.realisation.realiser import Realised, Realiser, Surroundings
 from dis_derivations.realisation.target import (
     DryRun,
@@ -26,10 +25,10 @@ from dis_derivations.realisation.target import (
 from dis_derivations.sources.manifest_sources import ManifestSources
 from dis_store import Store
 from dis_store.digest import Digest
-from dis_store.errors import InvalidInputError
 
 # A run is cheap to assemble; what a user wants to see built again is the generation inside it.
 _REBUILT_FOR = {"run": "generation"}
+_LONGEST_BASE_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,10 @@ class ManifestBuild:
 
     store: Store
     loaded: LoadedManifest
-    lock: Lock
+    used_lock: UsedLock
     graph: Graph
     request: TargetRequest
-    realiser: Realiser
-    reporter: Reporter = field(repr=False)
+    realiser: Realiser = field(repr=False)
 
     @classmethod
     def prepare(
@@ -59,23 +57,21 @@ class ManifestBuild:
             InvalidInputError, UnfitEnvironmentError: Before a byte is fetched.
             LockRefusedError: Something cannot be pinned.
         """
-        loaded = validate(raw)
-        preflight.check_manifest(loaded.document)
-        preflight.check_model(loaded)
-        lock = ensure_lock(store, loaded, location, locked=request.locked, reporter=reporter)
-        return cls.compiled(store, loaded, lock, request, reporter)
+        loaded = _checked(raw, request)
+        used_lock = ensure_lock(store, loaded, location, request, reporter)
+        return cls.compiled(store, loaded, used_lock, request, reporter)
 
     @classmethod
     def compiled(
         cls,
         store: Store,
         loaded: LoadedManifest,
-        lock: Lock,
+        used_lock: UsedLock,
         request: TargetRequest,
         reporter: Reporter,
     ) -> "ManifestBuild":
         """Compile a manifest with a lock that is known to fit."""
-        graph = compile_graph(loaded, lock)
+        graph = compile_graph(loaded, used_lock.lock)
         surroundings = Surroundings(
             sources=ManifestSources(loaded),
             hints={"generation": {"batching": batching(loaded.document)}},
@@ -90,60 +86,100 @@ class ManifestBuild:
             keep_going=request.keep_going,
             reporter=reporter,
         )
-        return cls(store, loaded, lock, graph, request, realiser, reporter)
+        return cls(store, loaded, used_lock, graph, request, realiser)
 
     def realise(self) -> RealisedTarget:
-        """Build what is missing of the target, and build it again as often as the request asks."""
-        target = self.graph.target(self.request.target)
-        self._check_machine(self.realiser.missing(target))
-        realised = self.realiser.realise(target)
-        rebuilds = tuple(self._rebuild() for _ in range(self.request.rebuilds))
+        """Build what is missing of the target.
+
+        Raises:
+            UnfitEnvironmentError: This machine cannot; nothing was built.
+            DisError: A build failed or was interrupted.
+        """
+        self._missing()
+        return self._as_target(self.realiser)
+
+    def finished(self) -> RealisedTarget | None:
+        """Return the target if all that is expensive about it is done, as after an interruption; else None.
+
+        A run whose results are there is assembled: only as a run can they be rooted.
+        """
+        missing = self.realiser.missing(self._target)
+        if any(self.graph.derivations[digest].builder != "run" for digest in missing):
+            return None
+        return self._as_target(self.realiser)
+
+    def rebuild(self) -> Rebuild:
+        """Build the target again, a run's generation in its place, and compare.
+
+        Raises:
+            DisError: The build failed or was interrupted.
+        """
+        subject = self._subject
+        digest = self.graph.target(self._subject_name)
+        chosen = self.realiser.realised(digest)
+        again = self.realiser.rebuild(digest)
+        differing = tuple(
+            name for name in subject.compared if again.outputs[name] != chosen.outputs[name]
+        )
+        diverging = (
+            self._as_target(self.realiser.assuming(digest, again))
+            if differing and self.request.target == "run"
+            else None
+        )
+        return Rebuild(subject.name, again.key, dict(again.outputs), differing, diverging)
+
+    def planned(self) -> DryRun:
+        """Return what would be built, the builds that are asked for again last.
+
+        Raises:
+            UnfitEnvironmentError: As `realise`.
+        """
+        builds = [self._planned(digest) for digest in self._missing()]
+        again = self._planned(self.graph.target(self._subject_name))
+        return DryRun(
+            self.request.target, locks=False, builds=(*builds, *[again] * self.request.rebuilds)
+        )
+
+    @property
+    def _target(self) -> Digest:
+        return self.graph.target(self.request.target)
+
+    @property
+    def _subject_name(self) -> str:
+        return _REBUILT_FOR.get(self.request.target, self.request.target)
+
+    @property
+    def _subject(self) -> Derivation:
+        return self.graph.derivations[self.graph.target(self._subject_name)]
+
+    def _missing(self) -> list[Digest]:
+        """Return what must be built, after checking that this machine can."""
+        missing = self.realiser.missing(self._target)
+        builds = [self.graph.derivations[digest] for digest in missing]
+        builds += [self._subject] * self.request.rebuilds
+        preflight.check_room(self.store, sum(map(_fetched_bytes, builds)))
+        if any(build.builder == "generation" for build in builds):
+            preflight.check_memory(_fetched_bytes(self._derivation("weights")))
+        if self.graph.target("config") in missing:
+            preflight.check_model(self.loaded)
+        return missing
+
+    def _derivation(self, name: str) -> Derivation:
+        return self.graph.derivations[self.graph.target(name)]
+
+    def _planned(self, digest: Digest) -> PlannedBuild:
+        derivation = self.graph.derivations[digest]
+        return PlannedBuild(derivation.name, derivation.builder, digest, _fetched_bytes(derivation))
+
+    def _as_target(self, realiser: Realiser) -> RealisedTarget:
+        realised: Realised = realiser.realise(self._target)
         return RealisedTarget(
             target=self.request.target,
             name=str(self.loaded.document["metadata"]["name"]),
-            derivation=target,
+            derivation=self._target,
             key=realised.key,
             outputs=dict(realised.outputs),
-            cached=realised.cached,
-            rebuilds=rebuilds,
-        )
-
-    def planned(self) -> DryRun:
-        """Return what `realise` would build."""
-        target = self.graph.target(self.request.target)
-        builds = []
-        for digest in self.realiser.missing(target):
-            derivation = self.graph.derivations[digest]
-            fetched = sum(file["size"] for file in derivation.fixed_files or ())
-            builds.append(PlannedBuild(derivation.name, derivation.builder, digest, fetched))
-        return DryRun(self.request.target, locks=False, builds=tuple(builds))
-
-    def _check_machine(self, missing: list[Digest]) -> None:
-        builders = {self.graph.derivations[digest].builder for digest in missing}
-        generating = "generation" in builders or bool(self.request.rebuilds)
-        preflight.check_machine(
-            self.store, self.lock, fetching="files" in builders, generating=generating
-        )
-
-    def _rebuild(self) -> Rebuild:
-        subject = self.graph.target(_REBUILT_FOR.get(self.request.target, self.request.target))
-        derivation = self.graph.derivations[subject]
-        chosen = self.realiser.realised(subject)
-        again = self.realiser.rebuild(subject)
-        differing = tuple(
-            name for name in derivation.compared if again.outputs[name] != chosen.outputs[name]
-        )
-        bundle = (
-            self._bundle_of(subject, again) if differing and self.request.target == "run" else None
-        )
-        return Rebuild(derivation.name, dict(again.outputs), differing, bundle)
-
-    def _bundle_of(self, generation: Digest, diverging: Realised) -> Digest:
-        """Assemble the bundle of results that are not the chosen ones, so that they can be compared."""
-        return (
-            self.realiser.assuming(generation, diverging)
-            .realise(self.graph.target("run"))
-            .outputs["bundle"]
+            cached=not realiser.has_built,
         )
 
 
@@ -155,52 +191,24 @@ def plan_build(
     Raises:
         InvalidInputError, UnfitEnvironmentError: As the realisation would, before any work.
     """
-    loaded = validate(raw)
-    preflight.check_manifest(loaded.document)
-    data = location.read()
-    known = (
-        None if data is None else Lock.decode(data, name=str(location.path or "the embedded lock"))
-    )
-    if known is None or stale_artifacts(loaded, known):
+    loaded = _checked(raw, request)
+    state = lock_state(loaded, location, request)
+    if state.lock is None:
+        preflight.check_model(loaded)
         return DryRun(request.target, locks=True, builds=())
-    return ManifestBuild.compiled(store, loaded, known, request, silent).planned()
+    used_lock = UsedLock(state.lock, state.data)
+    return ManifestBuild.compiled(store, loaded, used_lock, request, silent).planned()
 
 
-def ensure_lock(
-    store: Store,
-    loaded: LoadedManifest,
-    location: LockLocation,
-    *,
-    locked: bool,
-    reporter: Reporter,
-) -> Lock:
-    """Return the lock of a manifest, making or renewing it first unless `locked` forbids that.
+def _checked(raw: RawManifest, request: TargetRequest) -> LoadedManifest:
+    loaded = validate(raw)
+    preflight.check_target(request.target)
+    preflight.check_manifest(loaded.document)
+    return loaded
 
-    Raises:
-        InvalidInputError: The lock is missing or stale, and `locked` is set.
-        LockRefusedError: Something cannot be pinned.
-    """
-    data = location.read()
-    known = (
-        None if data is None else Lock.decode(data, name=str(location.path or "the embedded lock"))
-    )
-    stale = () if known is None else stale_artifacts(loaded, known)
-    if known is not None and not stale:
-        return known
-    reason = (
-        "there is no lock yet" if known is None else f"the lock is stale for {', '.join(stale)}"
-    )
-    if locked:
-        raise InvalidInputError(
-            f"{loaded.path} cannot be realised with --locked: {reason}",
-            hint=f"dis lock {loaded.path}",
-        )
-    lock = resolve_lock(loaded, store, previous=known)
-    path = location.write(lock.encode())
-    reporter(
-        Event("note", str(loaded.path), f"{reason}: locked {len(lock.artifacts)} files in {path}")
-    )
-    return lock
+
+def _fetched_bytes(derivation: Derivation) -> int:
+    return sum(file["size"] for file in derivation.fixed_files or ())
 
 
 def observed_documents(loaded: LoadedManifest) -> Mapping[str, bytes]:
@@ -213,7 +221,9 @@ def observed_documents(loaded: LoadedManifest) -> Mapping[str, bytes]:
 
 
 def _portable_name(path: Path) -> str:
-    return "".join(
+    """Return the end of a file's name in letters that every object may have."""
+    name = "".join(
         character if (character.isascii() and character.isalnum()) or character in "._-" else "-"
         for character in path.name
     )
+    return name[-_LONGEST_BASE_NAME:].rstrip(".")

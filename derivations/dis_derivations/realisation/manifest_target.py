@@ -1,11 +1,23 @@
 """Realise a target of a manifest: recall the plan, or check, lock, compile, build, keep."""
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.manifest.reading import RawManifest, read_manifest_files
 from dis_derivations.realisation import plan_cache, rooting
 from dis_derivations.realisation.events import Event, Reporter, silent
-from dis_derivations.realisation.target import DryRun, RealisedTarget, TargetRequest
+from dis_derivations.realisation.target import DryRun, RealisedTarget, Rebuild, TargetRequest
 from dis_store import Store
+from dis_store.errors import InterruptedBuildError
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.manifest_build import ManifestBuild
+
+_UNROOTED = (
+    "no root keeps the result for its own sake, so `dis gc` may free it; "
+    "give it one with --name or --out-link"
+)
 
 
 def realise_target(
@@ -15,34 +27,53 @@ def realise_target(
 
     Raises:
         InvalidInputError: The manifest, an override or the lock is invalid, or the lock is missing
-            or stale and `request.locked` forbids to make one.
+            or stale and `request.locked` forbids to make one, or a root cannot be made.
         UnfitEnvironmentError: This version or this machine cannot do it; nothing was fetched.
-        BuildError, IntegrityError, InterruptedBuildError: A build did not end well.
+        BuildError, IntegrityError: A build did not end well.
+        InterruptedBuildError: The user interrupted; what is finished is kept.
     """
+    try:
+        return _realise(store, request, reporter)
+    except KeyboardInterrupt:
+        raise InterruptedBuildError(
+            "interrupted", hint="run the same command again: it goes on from what is finished"
+        ) from None
+
+
+def _realise(store: Store, request: TargetRequest, reporter: Reporter) -> RealisedTarget:
+    rooting.check(store, request)
     raw = read_manifest_files(request.config, request.overrides)
     location = LockLocation.of(raw)
-    realised = None if request.rebuilds else _recall(store, raw, location, request)
-    if realised is None:
-        # Only now is it known that there is work: the rest of the package, and pydantic with it,
-        # loads here.
-        from dis_derivations.realisation.manifest_build import ManifestBuild
+    if not request.rebuilds and (known := _recall(store, raw, location, request)) is not None:
+        return _keep(store, known, request, reporter)
+    # Only now is it known that there is work: the rest of the package, and pydantic with it, loads
+    # here.
+    from dis_derivations.realisation.manifest_build import ManifestBuild
 
-        realised = ManifestBuild.prepare(store, raw, location, request, reporter).realise()
-        if (lock := location.read()) is not None:
-            plan_cache.remember(store, plan_cache.plan_key(raw, lock, request), realised)
-    return rooting.keep(
-        store, realised, request, lambda text: reporter(Event("note", request.target, text))
-    )
+    build = ManifestBuild.prepare(store, raw, location, request, reporter)
+    try:
+        # Rooted before anything else is tried: a rebuild that fails must not cost the first build.
+        realised = _keep(store, build.realise(), request, reporter)
+    except InterruptedBuildError:
+        if (finished := build.finished()) is not None:
+            _keep(store, finished, request, reporter)
+        raise
+    plan_cache.remember(store, plan_cache.plan_key(raw, build.used_lock.data, request), realised)
+    rebuilds = tuple(_rebuild(store, build, reporter) for _ in range(request.rebuilds))
+    return replace(realised, rebuilds=rebuilds)
 
 
 def plan_target(store: Store, request: TargetRequest) -> DryRun:
-    """Return what `realise_target` would build, without changing anything but the store's derivation records.
+    """Return what `realise_target` would build, without changing anything.
+
+    What was found in the store is protected from collection until the store is closed.
 
     Raises:
         InvalidInputError, UnfitEnvironmentError: As `realise_target` would, before any work.
     """
     from dis_derivations.realisation.manifest_build import plan_build
 
+    rooting.check(store, request)
     raw = read_manifest_files(request.config, request.overrides)
     return plan_build(store, raw, LockLocation.of(raw), request)
 
@@ -54,3 +85,20 @@ def _recall(
     return (
         None if lock is None else plan_cache.recall(store, plan_cache.plan_key(raw, lock, request))
     )
+
+
+def _keep(
+    store: Store, realised: RealisedTarget, request: TargetRequest, reporter: Reporter
+) -> RealisedTarget:
+    roots = rooting.keep(store, realised, request)
+    if not roots:
+        reporter(Event("note", request.target, _UNROOTED))
+    return replace(realised, roots=roots)
+
+
+def _rebuild(store: Store, build: "ManifestBuild", reporter: Reporter) -> Rebuild:
+    rebuild = build.rebuild()
+    if rebuild.diverging is not None:
+        name = rooting.keep_run(store, rebuild.diverging)
+        reporter(Event("note", rebuild.subject, f"the differing run is kept as {name}"))
+    return rebuild

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_derivations.tokenization.library_versions import library_versions
+from dis_derivations.version import VERSION
 from dis_store import Store
 from dis_store.digest import Digest
+from dis_store.errors import IntegrityError
 
-# Raised with every change of what a manifest compiles to, so that an old plan is not taken for a
-# new one.
+# Raised with every change of what a manifest compiles to between two versions of dis, so that an old
+# plan is not taken for a new one.
 PLAN_VERSION = 1
 
 
@@ -27,7 +29,7 @@ def plan_key(raw: RawManifest, lock: bytes, request: TargetRequest) -> Digest:
         request: Gives the target and the overrides.
     """
     parts: Mapping[str, object] = {
-        "version": PLAN_VERSION,
+        "versions": [VERSION, PLAN_VERSION],
         "libraries": library_versions(),
         "files": [Digest.of(file.data) for file in raw.files],
         "lock": Digest.of(lock),
@@ -43,14 +45,27 @@ def recall(store: Store, key: Digest) -> RealisedTarget | None:
     if value is None:
         return None
     plan = json.loads(value)
+    derivation = Digest(plan["derivation"])
+    if not _keeps_derivation(store, derivation):
+        return None
     return RealisedTarget(
         target=plan["target"],
         name=plan["name"],
-        derivation=Digest(plan["derivation"]),
+        derivation=derivation,
         key=Digest(plan["key"]),
         outputs={name: Digest(digest) for name, digest in plan["outputs"].items()},
         cached=True,
     )
+
+
+def _keeps_derivation(store: Store, derivation: Digest) -> bool:
+    """Tell whether a derivation is still there, now protected: another one may have left the same outputs."""
+    store.protect(derivation)
+    try:
+        store.derivation(derivation)
+    except IntegrityError:
+        return False
+    return True
 
 
 def remember(store: Store, key: Digest, realised: RealisedTarget) -> None:

@@ -1,23 +1,24 @@
 """Refuse what cannot work before a byte is fetched: fields of the manifest, disk and memory."""
 
-import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from dis_derivations.engines.registry import engine_kind
-from dis_derivations.lock.document import Lock
+from dis_derivations.graph.compilation import TARGETS
 from dis_derivations.manifest.artifact_groups import CONFIG, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
+from dis_derivations.realisation.memory import available_memory
 from dis_store import Store, strict_json
-from dis_store.errors import UnfitEnvironmentError
+from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
 # What a build needs beside its inputs: room for results, logs and the index.
 _WORKING_BYTES = 64 * 2**20
 _CONFIG_BYTES = 1 << 20
 # The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2.
 _WEIGHT_EXPANSION = 4.5
+_GENERATING = ("run", "generation")
 
 
 def check_manifest(document: Mapping[str, Any]) -> None:
@@ -40,6 +41,7 @@ def check_manifest(document: Mapping[str, Any]) -> None:
 
 def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield one line for each field that is refused; engines that are not there are refused by `engine_kind`."""
+    # Hardware constraints refuse nothing: every engine of this version gives the same bits anywhere.
     runtime, model, capture = document["runtime"], document["model"], document["capture"]
     backend = runtime["execution"]["backend"]
     try:
@@ -66,13 +68,26 @@ def _samplings(inference: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
     yield "inference.request_template.sampling", template.get("sampling") or {}
 
 
+def check_target(target: str) -> None:
+    """Refuse a target that no manifest has.
+
+    Raises:
+        InvalidInputError: Lists the targets that there can be.
+    """
+    if target not in TARGETS:
+        raise InvalidInputError(
+            f"no manifest has a target {target!r}", cause=f"targets are {', '.join(TARGETS)}"
+        )
+
+
 def check_model(loaded: LoadedManifest) -> None:
     """Refuse a model that no engine here supports, from its configuration alone, before its weights are read.
 
-    A configuration that is not at hand, or not readable, is left to the lock to refuse.
+    A configuration that is not at hand, or cannot be read, is left to the lock to refuse.
 
     Raises:
         UnfitEnvironmentError: Names what is not supported.
+        InvalidInputError: The configuration is malformed.
     """
     from dis_derivations.engines.reference.configuration import check_supported
 
@@ -80,23 +95,36 @@ def check_model(loaded: LoadedManifest) -> None:
         if group.name != CONFIG or group.source.location is None:
             continue
         path = group.source.location / "config.json"
-        if path.is_file() and path.stat().st_size <= _CONFIG_BYTES:
-            check_supported(strict_json.decode(path.read_bytes(), name=str(path)))
+        try:
+            status = path.stat()
+            # A named pipe would never end, a device neither.
+            readable = stat.S_ISREG(status.st_mode) and status.st_size <= _CONFIG_BYTES
+            data = path.read_bytes() if readable else None
+        except (OSError, ValueError):
+            continue
+        if data is not None:
+            config = strict_json.decode(data, name=str(path))
+            if not isinstance(config, dict):
+                raise InvalidInputError(f"{path} is not a JSON object")
+            check_supported(config)
 
 
-def check_machine(store: Store, lock: Lock, *, fetching: bool, generating: bool) -> None:
-    """Refuse when disk or memory cannot be enough.
+def generates(target: str) -> bool:
+    """Tell whether realising a target from nothing runs the model."""
+    return target in _GENERATING
+
+
+def check_room(store: Store, arriving: int) -> None:
+    """Refuse when the disk of the store cannot hold what comes.
 
     Args:
-        store: Where outputs go.
-        lock: Gives the sizes.
-        fetching: Whether the locked files must still be brought into the store.
-        generating: Whether the model must be loaded.
+        store: Where it goes.
+        arriving: The bytes that are to be read or fetched.
 
     Raises:
         UnfitEnvironmentError: Says how much is needed and how much there is.
     """
-    needed = _WORKING_BYTES + (sum(file.size for file in lock.artifacts) if fetching else 0)
+    needed = _WORKING_BYTES + arriving
     free = shutil.disk_usage(store.path).free
     if free < needed:
         raise UnfitEnvironmentError(
@@ -104,25 +132,24 @@ def check_machine(store: Store, lock: Lock, *, fetching: bool, generating: bool)
             cause=f"the store is {store.path}",
             hint="free what no root keeps: dis gc; or use another disk: --store PATH",
         )
-    weights = sum(file.size for file in lock.artifacts if file.name == "model.weight")
+
+
+def check_memory(weights: int) -> None:
+    """Refuse when a model cannot be loaded.
+
+    Args:
+        weights: The bytes of its weights as they are stored.
+
+    Raises:
+        UnfitEnvironmentError: Says how much is needed and how much there is.
+    """
+    needed = int(weights * _WEIGHT_EXPANSION)
     memory = available_memory()
-    if generating and memory is not None and memory < weights * _WEIGHT_EXPANSION:
+    if memory is not None and memory < needed:
         raise UnfitEnvironmentError(
-            f"the model does not fit in memory: about {_mib(int(weights * _WEIGHT_EXPANSION))} needed, "
-            f"{_mib(memory)} available",
+            f"the model does not fit in memory: about {_mib(needed)} needed, {_mib(memory)} available",
             hint="use a smaller model, or a machine with more memory",
         )
-
-
-def available_memory() -> int | None:
-    """Return the bytes that a process can still use, or None where the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (OSError, ValueError):
-        return None
 
 
 def _mib(size: int) -> str:

@@ -4,8 +4,7 @@ import getpass
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,16 +15,15 @@ from dis_derivations.graph.keys import build_key
 from dis_derivations.realisation import platform_facts
 from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
 from dis_derivations.realisation.events import Event, EventKind, Reporter, silent
+from dis_derivations.realisation.key_lock import sole_builder
+from dis_derivations.realisation.schedule import Schedule
 from dis_store import Input, Realisation, Store
 from dis_store.digest import Digest
-from dis_store.errors import BuildError, DisError, InterruptedBuildError
+from dis_store.errors import DisError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_derivations.sources.source import SourceSet
-
-# How often the waiting main thread wakes to notice Ctrl-C on platforms where a wait cannot be
-# interrupted.
-_WAKE_SECONDS = 0.2
+    from dis_store.locks import LockHolder
 
 
 @dataclass(frozen=True)
@@ -105,6 +103,12 @@ class Realiser:
         self._stop = threading.Event()
         self._facts: dict[str, Mapping[str, Any]] = {}
         self._results: dict[Digest, Realised] = {}
+        self._built = False
+
+    @property
+    def has_built(self) -> bool:
+        """Whether this realiser built anything, and did not find all of it in the store."""
+        return self._built
 
     def missing(self, target: Digest) -> list[Digest]:
         """Return what must be built to realise `target`, inputs first, without building it.
@@ -141,7 +145,7 @@ class Realiser:
         for digest in self._graph.closure_of(target):
             self._store.add_derivation(self._graph.records[digest])
         if missing:
-            self._build_all(missing)
+            self._run(missing, self._build_and_keep)
         return self._results[target]
 
     def rebuild(self, target: Digest) -> Realised:
@@ -149,13 +153,14 @@ class Realiser:
 
         Inputs that are not known any more are built, those that are known are not built again. The
         chosen result of the key stays what it was.
+
+        Raises:
+            DisError: The build failed.
+            InterruptedBuildError: The user interrupted.
         """
-        try:
-            for source in self._derivation(target).inputs.values():
-                self.realised(source.derivation)
-            return self._build(target, force=True)
-        except KeyboardInterrupt:
-            raise InterruptedBuildError("the rebuild was interrupted") from None
+        for source in self._derivation(target).inputs.values():
+            self.realised(source.derivation)
+        return self._run([target], lambda digest: self._build(digest, force=True))[target]
 
     def realised(self, digest: Digest) -> Realised:
         """Return a derivation that `realise` has passed through."""
@@ -176,11 +181,13 @@ class Realiser:
         other._results = {digest: result}
         return other
 
-    # -- what the store knows
-    # ------------------------------------------------------------------------------------
+    # What the store knows
 
     def _derivation(self, digest: Digest) -> Derivation:
         return self._graph.derivations[digest]
+
+    def _name(self, digest: Digest) -> str:
+        return self._derivation(digest).name
 
     def _known(self, order: Sequence[Digest]) -> dict[Digest, Realisation]:
         """Return the chosen realisation of each derivation whose inputs are known, its trees there or not."""
@@ -213,11 +220,13 @@ class Realiser:
             self._facts[derivation.platform] = platform_facts.measure(derivation.platform)
         return self._facts[derivation.platform]
 
-    # -- building
-    # ------------------------------------------------------------------------------------------------
+    # Building
 
-    def _build_all(self, missing: Sequence[Digest]) -> None:
+    def _run(
+        self, missing: Sequence[Digest], build: Callable[[Digest], Realised]
+    ) -> dict[Digest, Realised]:
         """Build `missing` in an order that respects inputs, `jobs` at a time."""
+        self._stop = threading.Event()
         waiting = {
             digest: {
                 source.derivation
@@ -226,65 +235,19 @@ class Realiser:
             }
             for digest in missing
         }
-        failures: dict[Digest, DisError] = {}
-        running: dict[Future[Realised], Digest] = {}
-        with ThreadPoolExecutor(self._jobs, thread_name_prefix="dis-build") as pool:
-            try:
-                while waiting or running:
-                    if not failures or self._keep_going:
-                        for digest in [digest for digest, inputs in waiting.items() if not inputs]:
-                            del waiting[digest]
-                            running[pool.submit(self._build, digest)] = digest
-                    if not running:
-                        break
-                    done, _ = wait(running, timeout=_WAKE_SECONDS, return_when=FIRST_COMPLETED)
-                    self._collect(done, running, waiting, failures)
-            except KeyboardInterrupt:
-                self._stop.set()
-                self._report(
-                    "note",
-                    "interrupted",
-                    "stopping after the current step; what is finished is kept",
-                )
-                raise InterruptedBuildError(
-                    "interrupted",
-                    hint="run the same command again: it goes on from what is finished",
-                ) from None
-        if failures:
-            raise _combined(
-                failures, {digest: self._derivation(digest).name for digest in failures}
-            )
+        return Schedule(
+            waiting,
+            build,
+            jobs=self._jobs,
+            keep_going=self._keep_going,
+            stop=self._stop,
+            on_skip=self._report_skipped,
+            on_interrupt=self._report_interrupted,
+        ).run(self._name)
 
-    def _collect(
-        self,
-        done: set[Future[Realised]],
-        running: dict[Future[Realised], Digest],
-        waiting: dict[Digest, set[Digest]],
-        failures: dict[Digest, DisError],
-    ) -> None:
-        for future in done:
-            digest = running.pop(future)
-            try:
-                self._results[digest] = future.result()
-            except DisError as failure:
-                failures[digest] = failure
-                self._skip_dependents(digest, waiting)
-                if not self._keep_going:
-                    self._stop.set()
-                continue
-            for inputs in waiting.values():
-                inputs.discard(digest)
-
-    def _skip_dependents(self, failed: Digest, waiting: dict[Digest, set[Digest]]) -> None:
-        lost = {failed}
-        for digest in list(waiting):  # inputs come first, so one pass reaches everything downstream
-            if waiting[digest] & lost:
-                lost.add(digest)
-                del waiting[digest]
-                name = self._derivation(digest).name
-                self._report(
-                    "skipped", name, f"needs {self._derivation(failed).name}, which failed"
-                )
+    def _build_and_keep(self, digest: Digest) -> Realised:
+        self._results[digest] = self._build(digest)
+        return self._results[digest]
 
     def _build(self, digest: Digest, *, force: bool = False) -> Realised:
         """Take the known result of one derivation whose inputs are realised, or build it under its key's lock."""
@@ -296,20 +259,18 @@ class Realiser:
         key = self._key(derivation, {name: source.object for name, source in inputs.items()})
         if not force and (known := self._store.chosen(key)) is not None:
             return self._take(digest, known)
-        with self._store.build_lock(
-            key,
-            on_wait=lambda holder: self._report(
-                "waiting", derivation.name, f"being built by {holder}"
-            ),
+        with sole_builder(
+            self._store, key, self._stop, lambda holder: self._report_waiting(derivation, holder)
         ):
             if not force and (known := self._store.chosen(key)) is not None:
                 return self._take(digest, known)
+            self._built = True
             return Realised(
                 digest, self._run_builder(digest, derivation, key, inputs), cached=False
             )
 
     def _take(self, digest: Digest, known: Realisation) -> Realised:
-        self._report("cached", self._derivation(digest).name)
+        self._report("cached", self._name(digest))
         self._store.remember_outputs(digest, known.outputs)
         return Realised(digest, known, cached=True)
 
@@ -320,7 +281,7 @@ class Realiser:
         key: Digest,
         inputs: Mapping[str, RealisedInput],
     ) -> Realisation:
-        builder = self._builders[derivation.builder]
+        builder = self._builder(derivation)
         log = BuildLog(lambda line: self._report("progress", derivation.name, line))
         context = BuildContext(
             store=self._store,
@@ -367,6 +328,29 @@ class Realiser:
         self._report("done", derivation.name, seconds=log.seconds())
         return realisation
 
+    def _builder(self, derivation: Derivation) -> Builder:
+        builder = self._builders.get(derivation.builder)
+        if builder is None or builder.version != derivation.builder_version:
+            raise UnfitEnvironmentError(
+                f"{derivation.name} cannot be built by this version of dis",
+                cause=f"it needs version {derivation.builder_version} of the builder {derivation.builder!r}",
+                hint="update dis",
+            )
+        return builder
+
+    # Reporting
+
+    def _report_waiting(self, derivation: Derivation, holder: "LockHolder") -> None:
+        text = f"process {holder.pid} on {holder.host} has been building it since {holder.since}"
+        self._report("waiting", derivation.name, text)
+
+    def _report_skipped(self, digest: Digest, failed: Digest) -> None:
+        self._report("skipped", self._name(digest), f"needs {self._name(failed)}, which failed")
+
+    def _report_interrupted(self) -> None:
+        text = "stopping after the current step; what is finished is kept"
+        self._report("note", "interrupted", text)
+
     def _report(
         self, kind: EventKind, subject: str, text: str = "", *, seconds: float | None = None
     ) -> None:
@@ -384,16 +368,6 @@ def _register_log(context: BuildContext) -> Digest:
             else:
                 tree.write_bytes(path, content)
         return tree.register()
-
-
-def _combined(failures: Mapping[Digest, DisError], names: Mapping[Digest, str]) -> DisError:
-    """Return the one failure itself, or one error that lists several."""
-    if len(failures) == 1:
-        return next(iter(failures.values()))
-    return BuildError(
-        f"{len(failures)} builds failed",
-        cause="\n".join(f"{names[digest]}: {failure}" for digest, failure in failures.items()),
-    )
 
 
 def _user_name() -> str:

@@ -26,15 +26,15 @@ class Reproductions:
 
 
 def reproductions_of(store: "Store", realised: "RealisedTarget") -> Reproductions:
-    """Return the reproductions of what `--rebuild` builds again: of a run, its generation; else the target itself.
-
-    A substituted result is no build: nobody here has reproduced it.
-    """
-    return count(store, _rebuilt_key(store, realised))
+    """Return the reproductions of what `--rebuild` built again: of a run, its generation; else the target itself."""
+    return count(store, realised.rebuilds[0].key if realised.rebuilds else realised.key)
 
 
 def count(store: "Store", key: Digest) -> Reproductions:
-    """Return the reproductions of one key."""
+    """Return the reproductions of one key.
+
+    A substituted result is no build: nobody here has reproduced it.
+    """
     records = store.realisations(key)
     if not records:
         return Reproductions(key, 0, 0)
@@ -45,14 +45,3 @@ def count(store: "Store", key: Digest) -> Reproductions:
         for record in built
     )
     return Reproductions(key, len(built), same)
-
-
-def _rebuilt_key(store: "Store", realised: "RealisedTarget") -> Digest:
-    if realised.target != "run":
-        return realised.key
-    results = [
-        record.inputs["results"].key
-        for record in store.realisations(realised.key)
-        if "results" in record.inputs
-    ]
-    return results[0] or realised.key if results else realised.key

@@ -1,60 +1,101 @@
 """Keep what was realised from being collected: automatic roots of runs, named roots and result links."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_store import Root, Store
+from dis_store.errors import InvalidInputError
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
-_DIGITS_IN_NAME = 8
+_LONGEST_NAME = 100
+# Eight digits tell runs of one name apart; more are used only where a root of that name keeps
+# something else.
+_DIGITS_IN_NAME = (8, 16, 64)
 
 
-def keep(
-    store: Store, realised: RealisedTarget, request: TargetRequest, note: Callable[[str], None]
-) -> RealisedTarget:
-    """Root `realised` as the request and the kind of target ask, and return it with its roots.
+def check(store: Store, request: TargetRequest) -> None:
+    """Refuse the name of a root now and not after hours of building.
 
-    A run is always rooted, as `<manifest name>.<8 digits of the bundle>`: a bare collection must
-    never destroy a generation. Roots that are already there are left as they are.
+    Raises:
+        InvalidInputError: The name is refused.
     """
-    root = Root(
+    if request.root is not None:
+        store.root(request.root)
+
+
+def keep(store: Store, realised: RealisedTarget, request: TargetRequest) -> tuple[str, ...]:
+    """Root `realised` as the request and the kind of target ask; return its roots.
+
+    A run is always rooted: a bare collection must never destroy a generation. Roots that are already
+    there are left as they are.
+    """
+    names: list[str] = []
+    if realised.target == "run":
+        names.append(keep_run(store, realised))
+    if request.root is not None:
+        _set(store, request.root, _root_of(realised))
+        names.append(request.root)
+    if request.out_link is not None:
+        store.add_result_link(request.out_link, _root_of(realised))
+        names.append(str(request.out_link))
+    return tuple(names)
+
+
+def keep_run(store: Store, run: RealisedTarget) -> str:
+    """Root a run as `<manifest name>.<8 digits of the bundle>`; return that name."""
+    name = _automatic_name(store, run)
+    _set(store, name, replace(_root_of(run), automatic=True))
+    return name
+
+
+def _automatic_name(store: Store, run: RealisedTarget) -> str:
+    label = _label(run.name)
+    for digits in _DIGITS_IN_NAME:
+        name = f"{label}.{run.main_output[:digits]}"
+        known = store.root(name)
+        if known is None or known.object == run.main_output:
+            break
+    return name
+
+
+def _label(name: str) -> str:
+    label = _NOT_IN_NAMES.sub("-", name).strip("-.")[:_LONGEST_NAME] or "run"
+    # A device of Windows (`con`, `aux`) is refused as a name, whatever its ending.
+    return label if _is_accepted(f"{label}.0") else f"run-{label}"
+
+
+def _is_accepted(name: str) -> bool:
+    from dis_store.roots import check_name
+
+    try:
+        check_name(name)
+    except InvalidInputError:
+        return False
+    return True
+
+
+def _root_of(realised: RealisedTarget) -> Root:
+    return Root(
         object=realised.main_output,
         derivation=realised.derivation,
         key=realised.key,
         label=realised.name,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    names: list[str] = []
-    if realised.target == "run":
-        automatic = automatic_name(realised)
-        _set(store, automatic, replace(root, automatic=True))
-        names.append(automatic)
-    if request.root is not None:
-        _set(store, request.root, root)
-        names.append(request.root)
-    if request.out_link is not None:
-        store.add_result_link(request.out_link, root)
-        names.append(str(request.out_link))
-    if not names:
-        note("no root keeps the result from `dis gc`; give it one with --name or --out-link")
-    return replace(realised, roots=tuple(names))
-
-
-def automatic_name(realised: RealisedTarget) -> str:
-    """Return the name of a run's automatic root."""
-    name = _NOT_IN_NAMES.sub("-", realised.name).strip("-.") or "run"
-    return f"{name[:100]}.{realised.main_output[:_DIGITS_IN_NAME]}"
 
 
 def _set(store: Store, name: str, root: Root) -> None:
     """Set a root unless it already keeps the same thing; a named root is never turned into an automatic one."""
     known = store.root(name)
-    if (
-        known is None
-        or (known.object, known.key) != (root.object, root.key)
-        or (known.automatic and not root.automatic)
-    ):
-        store.set_root(name, root)
+    if known is not None and known.object == root.object:
+        root = replace(
+            root,
+            automatic=known.automatic and root.automatic,
+            label=known.label or root.label,
+            created_at=known.created_at,
+        )
+        if (known.key, known.automatic) == (root.key, root.automatic):
+            return
+    store.set_root(name, root)

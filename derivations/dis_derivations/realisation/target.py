@@ -43,16 +43,23 @@ class Rebuild:
 
     Attributes:
         subject: The name of the derivation that was built again.
+        key: What its builds are remembered by.
         outputs: What came of it.
         differing: The compared outputs that are not what the chosen build made.
-        bundle: For a run whose results differ, the bundle of those results, to be compared with the
+        diverging: For a run whose results differ, the run of those results, to be compared with the
             chosen one.
     """
 
     subject: str
+    key: Digest
     outputs: Mapping[str, Digest]
     differing: tuple[str, ...]
-    bundle: Digest | None = None
+    diverging: "RealisedTarget | None" = None
+
+    @property
+    def bundle(self) -> Digest | None:
+        """The bundle of the diverging run."""
+        return None if self.diverging is None else self.diverging.main_output
 
     @property
     def identical(self) -> bool:
@@ -69,7 +76,7 @@ class RealisedTarget:
         derivation: The target's derivation.
         key: What it is remembered by.
         outputs: The objects by output name; for a run `bundle` and `log`.
-        cached: Nothing had to be built.
+        cached: Nothing had to be built, the inputs included. Locking is no build.
         roots: The roots that now keep it.
         rebuilds: What came of building it again, when that was asked for.
     """
@@ -110,8 +117,8 @@ class DryRun:
 
     Attributes:
         locks: The manifest would be locked first, so the builds are not known yet.
-        builds: The missing builds, inputs first; one of them may turn out to be known once its
-            inputs are.
+        builds: The missing builds, inputs first, then those that would be made again; a missing one
+            may turn out to be known once its inputs are.
     """
 
     target: str

@@ -15,6 +15,11 @@ ENGINE_DOCUMENT = "engine.json"
 LOGITS_FILE = "logits.safetensors"
 TRACE_FILE = "engine_trace.jsonl"
 
+ANY_PLATFORM = "any"
+CONSTRAINTS_DO_NOT_APPLY = (
+    "platform any: the same bits on every machine, so hardware constraints do not apply"
+)
+
 # What a bundle takes over from the results by reference: captures may be large, and are then stored
 # once.
 REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, TRACE_FILE)
@@ -52,6 +57,7 @@ def bundle_document(
     """
     manifest, lock = args["manifest"], args["lock"]
     requests = inputs["requests"]
+    hardware = hardware_finding(platform, manifest["hardware"])
     return {
         "schema_version": 1,
         "kind": BUNDLE_KIND,
@@ -64,15 +70,35 @@ def bundle_document(
         "inputs": {name: str(digest) for name, digest in inputs.items() if name != "results"},
         "results": str(inputs["results"]),
         "platform": dict(platform),
-        "hardware": {"conformant": True, "reasons": []},
+        "hardware": hardware,
         "capture": {
             "tokens": "captured",
             "logits": _status(LOGITS_FILE, captured),
             "activations": "not requested",
             "engine_trace": _status(TRACE_FILE, captured),
         },
-        "grade": "conformant",
+        "grade": "conformant" if hardware["conformant"] else "non_conformant_hardware",
     }
+
+
+def hardware_finding(
+    platform: Mapping[str, Any], declared: Mapping[str, Any]
+) -> dict[str, bool | list[str]]:
+    """Return whether the machine met the manifest's constraints, with a sentence where more is to be said.
+
+    Args:
+        platform: The class and the facts of the platform on which the results were made.
+        declared: The block `hardware` of the manifest.
+    """
+    # An empty list constrains nothing, as docs/reference/manifest.md says.
+    constraints = sorted(name for name, value in declared.get("constraints", {}).items() if value)
+    if not constraints:
+        return {"conformant": True, "reasons": []}
+    if platform["class"] == ANY_PLATFORM:
+        return {"conformant": True, "reasons": [CONSTRAINTS_DO_NOT_APPLY]}
+    # What could not be verified has failed.
+    unchecked = [f"{name}: not compared with the facts of this platform" for name in constraints]
+    return {"conformant": False, "reasons": unchecked}
 
 
 def _status(file: str, captured: Sequence[str]) -> str:

@@ -203,7 +203,7 @@ class DirectoryBundle:
         """Return what messages call this bundle."""
         return f"run directory {self._given}"
 
-    def digest(self) -> None:
+    def digest(self) -> Digest | None:
         """Return None: files alone do not say how the bundle was divided into objects."""
 
     def names(self) -> list[str]:

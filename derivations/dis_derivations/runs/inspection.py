@@ -111,7 +111,9 @@ def _run(store: "Store", resolved: Resolved) -> dict[str, Any]:
     document, digest = bundle.document, bundle.reader.digest()
     return {
         "bundle": None if digest is None else str(digest),
-        "path": str(store.object_path(digest) if digest is not None else resolved.path),
+        "path": str(
+            resolved.path if digest is None or resolved.path else store.object_path(digest)
+        ),
         "name": document.name,
         "run_id": str(document.run_id),
         "manifest_id": str(document.manifest_id),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dis_store import TreeWriter
 
+CHOSEN_ONLY = "chosen_only"
 # The manifest's names of number formats, as safetensors calls them.
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
@@ -31,14 +32,20 @@ class ResultRecorder:
     Args:
         capture: The `capture` argument of the generation: `logits` (`scope`, `dtype`, `prefill`,
             `decode`) or None, and `engine_trace`.
+        greedy: Whether every token is the choice of the largest logit.
+
+    Raises:
+        UnfitEnvironmentError: The capture cannot be made: an unknown number format, or scope
+            `chosen_only` of tokens that are not greedy choices.
     """
 
-    def __init__(self, capture: Mapping[str, Any]) -> None:
+    def __init__(self, capture: Mapping[str, Any], *, greedy: bool = True) -> None:
         self._logits = capture["logits"]
         self._trace = bool(capture["engine_trace"])
         self._writer: SafetensorsWriter | None = None
         self.steps: list[dict[str, Any]] = []
         if self._logits is not None:
+            _check_scope(self._logits["scope"], greedy=greedy)
             self._writer = SafetensorsWriter(_safetensors_dtype(self._logits["dtype"]))
 
     def __enter__(self) -> Self:
@@ -60,13 +67,12 @@ class ResultRecorder:
     def logits(self, index: int, phase: Phase, rows: "NDArray[np.float64]") -> None:
         """Take the next rows of request number `index`: shape [positions, vocabulary].
 
-        With scope `chosen_only` a decode row is kept as its largest value, which is the logit of
-        the greedy choice.
+        With scope `chosen_only` a row is kept as the logit of the greedy choice alone.
         """
         if self._writer is None:
             return
-        if self._logits["scope"] == "chosen_only":
-            rows = rows.max(axis=-1)
+        if self._logits["scope"] == CHOSEN_ONLY:
+            rows = _of_greedy_choices(rows)
         self._writer.append(tensor_name(index, phase), rows)
 
     def step(self, computed: Sequence[tuple[str, int]]) -> None:
@@ -87,6 +93,21 @@ class ResultRecorder:
             tree.write_bytes(
                 TRACE_FILE, b"".join(canonical_json.encode(step) + b"\n" for step in self.steps)
             )
+
+
+def _check_scope(scope: str, *, greedy: bool) -> None:
+    if scope == CHOSEN_ONLY and not greedy:
+        raise UnfitEnvironmentError(
+            "the logits of chosen tokens can be captured only of greedy decoding",
+            cause="a request has a temperature above 0, and capture.logits.scope is chosen_only",
+            hint="capture all of them: --set capture.logits.scope=full",
+        )
+
+
+def _of_greedy_choices(rows: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    """Return the logit of the token that greedy decoding chooses from each row: the largest, whichever has it."""
+    largest: NDArray[np.float64] = rows.max(axis=-1)
+    return largest
 
 
 def _safetensors_dtype(name: str) -> str:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from dis_derivations.runs.bundle_reader import BundleReader
     from dis_store import Root, Store
 
-Kind = Literal["run", "object", "run directory", "manifest", "lock"]
+Kind = Literal["run", "object", "run directory", "archive", "manifest", "lock"]
 
 BUNDLE_NAME = "bundle.json"
-_ARCHIVE = re.compile(r"\.tar(\.[a-z0-9]+)?$")
+_ARCHIVE = re.compile(r"\.(tar(\.[a-z0-9]+)?|tgz)$")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(r"[0-9a-f]{8,64}")
 _SHORT_PREFIX = re.compile(r"[0-9a-f]{1,7}")
@@ -58,7 +58,7 @@ class Resolved:
         """
         if self.digest is None:
             raise InvalidInputError(
-                f"{self.ref} is a {self.kind} outside the store, not an object in it",
+                f"{self.ref} is {_with_article(self.kind)} outside the store, not an object in it",
                 hint=self._hint(),
             )
         return self.digest
@@ -68,6 +68,7 @@ class Resolved:
 
         Raises:
             InvalidInputError: The REF names something else than a run.
+            IntegrityError: It is an archive whose bytes are not what its tree manifests say.
         """
         from dis_derivations.runs.bundle_reader import DirectoryBundle, StoredBundle
 
@@ -75,10 +76,14 @@ class Resolved:
             return DirectoryBundle(self.path)
         if self.kind == "run" and self.digest is not None:
             return StoredBundle(store, self.digest)
+        if self.kind == "archive" and self.path is not None:
+            from dis_derivations.runs.archive_reader import ArchiveBundle
+
+            return ArchiveBundle(self.path)
         what = (
             "an object that is not the bundle of a run"
             if self.kind == "object"
-            else f"a {self.kind}, not a run"
+            else f"{_with_article(self.kind)}, not a run"
         )
         raise InvalidInputError(f"{self.ref} is {what}", hint=self._hint())
 
@@ -93,7 +98,7 @@ def resolve(store: "Store", ref: str) -> Resolved:
 
     Raises:
         InvalidInputError: It names nothing, more than one thing, or a file that is none of ours.
-        UnfitEnvironmentError: It names something that this version cannot read: a registry or an archive.
+        UnfitEnvironmentError: It names something that this version cannot read: a registry.
     """
     _refuse_unavailable(ref)
     try:
@@ -122,6 +127,10 @@ def is_run(store: "Store", digest: Digest) -> bool:
     )
 
 
+def _with_article(kind: Kind) -> str:
+    return f"{'an' if kind in {'object', 'archive'} else 'a'} {kind}"
+
+
 def _refuse_unavailable(ref: str) -> None:
     if not ref.strip() or "\x00" in ref:
         raise InvalidInputError(
@@ -132,12 +141,6 @@ def _refuse_unavailable(ref: str) -> None:
         raise UnfitEnvironmentError(
             f"{ref} cannot be read",
             cause=f"references of the kind {scheme}:// are not available in this version of dis",
-        )
-    if _ARCHIVE.search(ref):
-        raise UnfitEnvironmentError(
-            f"{ref} cannot be read",
-            cause="archives are not available in this version of dis",
-            hint="unpack it, and name the directory",
         )
 
 
@@ -155,7 +158,7 @@ def _object_kind(store: "Store", digest: Digest) -> Kind:
 
 
 def _is_path(store: "Store", ref: str) -> bool:
-    if "/" in ref or ref.endswith(".json") or ref in {".", ".."}:
+    if "/" in ref or ref.endswith(".json") or ref in {".", ".."} or _ARCHIVE.search(ref):
         return True
     return Path(ref).is_symlink() and _stored_object(store, Path(ref)) is not None
 
@@ -184,7 +187,9 @@ def _resolve_directory(path: Path, ref: str) -> Resolved:
 
 
 def _resolve_file(path: Path, ref: str) -> Resolved:
-    """Tell a manifest, a lock and a `bundle.json` apart by what they say of themselves."""
+    """Tell a manifest, a lock and a `bundle.json` apart by what they say of themselves, an archive by its ending."""
+    if _ARCHIVE.search(path.name):
+        return Resolved(ref, "archive", path=path)
     from dis_derivations.manifest.reading import read_manifest_files
 
     document = read_manifest_files(path).document

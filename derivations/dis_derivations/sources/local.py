@@ -6,6 +6,7 @@ elsewhere must not be able to bring files of this machine into a store, from whe
 published.
 """
 
+import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -48,13 +49,20 @@ class LocalDirectory:
 
     def available(self) -> Unavailable | None:
         """Return that there is no such directory."""
-        if self._directory.is_dir():
-            return None
-        missing = f"there is no directory {self._directory}"
-        return Unavailable(
-            reason=f"{self._directory} is not a directory" if self._directory.exists() else missing,
-            hint="name the directory that holds the files as local_path",
-        )
+        try:
+            mode = self._directory.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            reason = f"there is no directory {self._directory}"
+        except OSError as error:
+            reason = f"{self._directory} cannot be read: {error.strerror}"
+        else:
+            if not stat.S_ISDIR(mode):
+                reason = f"{self._directory} is not a directory"
+            elif os.access(self._directory, os.X_OK):
+                return None
+            else:
+                reason = f"{self._directory} cannot be read: Permission denied"
+        return Unavailable(reason, hint="name the directory that holds the files as local_path")
 
     def listing(self) -> list[str]:
         """Return the names of the regular files in the directory; none when it cannot be read."""
@@ -208,7 +216,7 @@ def _kind_problem(source: Path) -> Problem | None:
         )
     if stat.S_ISREG(mode):
         return None
-    kind = "a directory" if stat.S_ISDIR(mode) else "neither a file nor a directory"
+    kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
     return Problem("not_a_file", f"{source} is {kind}, not a file")
 
 

@@ -6,6 +6,7 @@ Formats:
     text: One prompt a line; lines of white space alone are skipped, no other space is touched.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -63,7 +64,8 @@ def _jsonl(data: bytes) -> Iterator[DatasetPrompt]:
 
 
 def _json_line(line: bytes, where: str) -> DatasetPrompt:
-    value = known_fields(strict_json.decode(line, name=where), ("prompt", "messages"), where=where)
+    document = strict_json.decode(line, name=where, error=_line_error)
+    value = known_fields(document, ("prompt", "messages"), where=where)
     if ("prompt" in value) == ("messages" in value):
         raise InvalidInputError(f"{where} must have either 'prompt' or 'messages'")
     if "messages" in value:
@@ -71,6 +73,11 @@ def _json_line(line: bytes, where: str) -> DatasetPrompt:
     if not isinstance(value["prompt"], str) or not value["prompt"]:
         raise InvalidInputError(f"{where} must have a prompt that is a text and not empty")
     return DatasetPrompt(text=value["prompt"])
+
+
+def _line_error(what: str, *, cause: str, hint: str | None) -> InvalidInputError:
+    # Lines are counted in the dataset, and not in the one line that was decoded.
+    return InvalidInputError(what, cause=re.sub(r"^line 1[,:] ", "", cause), hint=hint)
 
 
 def _text(data: bytes) -> Iterator[DatasetPrompt]:

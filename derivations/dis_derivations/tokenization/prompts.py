@@ -76,7 +76,7 @@ class PromptEncoder:
 
         Raises:
             InvalidInputError: It has no tokens, or ids that the vocabulary does not have, or the
-                chat template cannot be used.
+                chat template cannot be used or writes something that is no text.
         """
         if request.token_ids is not None:
             return Prompt(self._known(request.token_ids, request.id), None, None)
@@ -106,6 +106,15 @@ class PromptEncoder:
     def _ids(self, text: str, request: str, *, special: bool) -> tuple[int, ...]:
         if not text:
             raise InvalidInputError(f"the prompt of request {request} is empty")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            # Strict JSON lets none in, but a chat template can write one.
+            raise InvalidInputError(
+                f"the prompt of request {request} is no text",
+                cause="it holds half of a surrogate pair, which is no character",
+                hint="correct the chat template, or give another as model.chat_template.file",
+            ) from error
         ids = tuple(self.tokenizer.encode(text, add_special_tokens=special).ids)
         if not ids:
             raise InvalidInputError(

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tiny_runs import write_manifest
 
 from dis_store import Store
+from tiny_runs import write_manifest
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_runs import realise
 
 from dis_store import Store
 from dis_store.errors import InvalidInputError
+from tiny_runs import realise
 
 
 def test_a_closure_is_a_model_directory_that_copies_no_byte(store: Store, config: Path) -> None:
@@ -48,9 +48,8 @@ def test_a_file_in_two_parts_of_a_model_must_be_the_same_file(
     other.mkdir()
     (other / "tokenizer.json").write_bytes((config.parent / "model/tokenizer.json").read_bytes())
     (other / "config.json").write_text("{}", "utf-8")
-    overrides = (
-        f'model.tokenizer={{"source":{{"type":"local","local_path":"{other}"}},'
-        '"files":[{"path":"tokenizer.json"},{"path":"config.json"}]}',
-    )
+    source = f'{{"type":"local","local_path":"{other}"}}'
+    files = '[{"path":"tokenizer.json"},{"path":"config.json"}]'
+    override = f'model.tokenizer={{"source":{source},"files":{files}}}'
     with pytest.raises(InvalidInputError, match=r"config\.json is in both config and tokenizer"):
-        realise(store, config, *overrides, target="closure")
+        realise(store, config, override, target="closure")

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import realise
 
 from dis_derivations.artifacts.safetensors_header import read_header
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError
+from tiny_runs import realise
 
 LOGITS = 'capture.logits={"enabled":true,"capture_decode":true,"capture_prefill":true}'
 
@@ -134,7 +134,7 @@ def test_weights_that_rotted_in_the_store_are_found_before_they_are_used(
     weights = realise(store, config, target="weights").outputs["out"]
     realise(store, config, target="closure")
     path = store.file_path(weights, "model.safetensors")
-    os.chmod(path, 0o644)
+    path.chmod(0o644)
     with path.open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         last = file.read(1)

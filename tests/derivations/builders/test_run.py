@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import realise, write_manifest
 
 from dis_store import Store
 from dis_store.digest import Digest
+from tiny_runs import realise, write_manifest
 
 LOGITS = 'capture.logits={"enabled":true,"capture_decode":true}'
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dis_derivations.graph.derivation import Derivation, OutputReference
 from dis_derivations.graph.graph import graph_of
 from dis_derivations.graph.keys import build_key, fixed_output_key
-from dis_store import canonical_json
+from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
 
@@ -76,6 +76,24 @@ def test_two_derivations_share_a_digest_only_when_they_are_equal(
 def test_a_record_that_is_not_canonical_is_refused(mutate: Any) -> None:
     with pytest.raises(InvalidInputError):
         Derivation.decode(mutate(minimal().encode()))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("inputs", []),
+        ("inputs", {"in": {}}),
+        ("inputs", {"in": "out"}),
+        ("args", 3),
+        ("outputs", None),
+        ("compared", 3),
+        ("builder", None),
+    ],
+)
+def test_a_record_whose_members_have_wrong_types_is_refused(field: str, value: Any) -> None:
+    document = strict_json.decode(minimal().encode(), name="a derivation")
+    with pytest.raises(InvalidInputError):
+        Derivation.decode(canonical_json.encode({**document, field: value}))
 
 
 @given(derivations(), st.dictionaries(NAMES, DIGESTS, max_size=2))

@@ -80,11 +80,22 @@ def test_a_json_pointer_names_members_whose_names_hold_dots() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "=1", "a..b=1", ".a=1", "a.=1", "/=1", "a//b", "a." * 64 + "a=1"]
+    "text", ["=1", "a..b=1", ".a=1", "a.=1", "/=1", "/a//b=1", "a." * 64 + "a=1"]
 )
 def test_an_override_without_a_field_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="names no field"):
         parse_override(text)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.b", "/a"])
+def test_an_override_without_a_value_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="has no '=' and no value"):
+        parse_override(text)
+
+
+def test_an_override_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="is not UTF-8"):
+        parse_override("metadata.description=\udcff")
 
 
 @pytest.mark.parametrize("text", ["l.2=1", "l.x=1", "l.-1=1", "l.5.id=1", "s.x=1", "s.x.y=1"])

@@ -1,4 +1,4 @@
-"""A store and a graph of toy builds, so that realisation is tested without a model."""
+"""A store, a graph of toy builds, and the manifest of a tiny model, so that realisation is tested fast."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from dis_derivations.realisation.realiser import Realiser, Surroundings
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import BuildError
+from tiny_runs import write_manifest
 
 
 @dataclass
@@ -112,3 +113,14 @@ def graph() -> Callable[..., Graph]:
         )
 
     return make
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return write_manifest(tmp_path / "tiny")

@@ -2,13 +2,15 @@
 
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import pytest
 
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
-from dis_store.errors import BuildError, InterruptedBuildError
+from dis_derivations.realisation.building import BuildContext
+from dis_store.errors import BuildError, InterruptedBuildError, UnfitEnvironmentError
 
 Toy = Callable[..., Derivation]
 MakeGraph = Callable[..., Graph]
@@ -103,6 +105,67 @@ def test_a_failure_names_the_build_and_stops_what_depends_on_it(
     assert [event.subject for event in bench.events if event.kind == "failed"] == ["bad"]
 
 
+def test_a_build_that_another_failure_ends_is_no_failure_of_its_own(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def fail_or_wait_for_the_end(context: BuildContext) -> None:
+        both.wait()
+        while context.derivation.name == "good":
+            context.check_interrupted()
+
+    bad, good = toy("bad", "a"), toy("good", "b")
+    final = toy("final", bad=bad, good=good)
+    bench.builder.failing = {"bad"}
+    bench.builder.before = fail_or_wait_for_the_end
+    with pytest.raises(BuildError, match=r"^bad was told to fail$"):
+        bench.realiser(graph(bad, good, final), jobs=2).realise(final.digest)
+    assert bench.builder.built == ["bad"]
+
+
+def test_a_fault_of_a_builder_ends_the_others_and_is_not_hidden(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def break_or_wait_for_the_end(context: BuildContext) -> None:
+        both.wait()
+        if context.derivation.name == "bad":
+            raise ZeroDivisionError
+        while True:
+            context.check_interrupted()
+
+    bad, good = toy("bad", "a"), toy("good", "b")
+    final = toy("final", bad=bad, good=good)
+    bench.builder.before = break_or_wait_for_the_end
+    with pytest.raises(ZeroDivisionError):
+        bench.realiser(graph(bad, good, final), jobs=2).realise(final.digest)
+    assert bench.builder.built == []
+
+
+def test_after_a_failure_the_same_realiser_can_go_on(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    source = toy("source", "leaf")
+    realiser = bench.realiser(graph(source))
+    bench.builder.failing = {"source"}
+    with pytest.raises(BuildError):
+        realiser.realise(source.digest)
+    bench.builder.failing = set()
+    assert bench.text(realiser.realise(source.digest).outputs["out"]) == "leaf"
+
+
+def test_a_derivation_for_another_version_of_its_builder_is_refused(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    bench.builder.version = 2
+    source = toy("source", "leaf")
+    with pytest.raises(UnfitEnvironmentError, match="source cannot be built"):
+        bench.realiser(graph(source)).realise(source.digest)
+    assert bench.builder.built == []
+
+
 def test_keep_going_builds_whatever_does_not_depend_on_a_failure(
     bench: Any, toy: Toy, graph: MakeGraph
 ) -> None:
@@ -143,18 +206,18 @@ def test_what_was_finished_before_a_failure_is_not_built_again(
 def test_an_interruption_keeps_what_is_finished_and_stops_the_rest(
     bench: Any, toy: Toy, graph: MakeGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dis_derivations.realisation import realiser
+    from dis_derivations.realisation import schedule
 
     first, second = toy("first", "a"), toy("second", "b")
     final = toy("final", first=first, second=second)
-    real_wait = realiser.wait
+    real_wait = futures.wait
 
     def wait_then_interrupt(*args: Any, **kwargs: Any) -> Any:
         real_wait(*args, **kwargs)
-        monkeypatch.setattr(realiser, "wait", real_wait)
+        monkeypatch.setattr(schedule, "wait", real_wait)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(realiser, "wait", wait_then_interrupt)
+    monkeypatch.setattr(schedule, "wait", wait_then_interrupt)
     with pytest.raises(InterruptedBuildError):
         bench.realiser(graph(first, second, final), jobs=1).realise(final.digest)
     assert bench.builder.built[0] == "first"

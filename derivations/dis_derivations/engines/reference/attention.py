@@ -9,6 +9,7 @@ of exactly zero, so padding and idle slots change nothing.
 """
 
 from dataclasses import dataclass
+from math import ldexp
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from dis_derivations.engines.reference.fixed_point import (
     Floats,
     bits_to_count,
     require_exact,
+    rounding_constant,
     row_exponents,
     split_rows,
 )
@@ -30,7 +32,7 @@ MOST_POSITIONS = 1 << 17
 """The longest context for which the sum of a row's weights is exact."""
 
 WEIGHT_BITS = 36
-_WEIGHT_UNIT = 2.0**WEIGHT_BITS
+_WEIGHT_UNIT = ldexp(1.0, WEIGHT_BITS)
 # One step past the distance at which a weight rounds to zero; masked scores are infinitely far.
 _FARTHEST_STEP = float(STEPS_PER_OCTAVE * (WEIGHT_BITS + 2))
 
@@ -92,9 +94,8 @@ class HeadRounding:
         key_bits = SIGNIFICAND_BITS - _SLICE_BITS - bits_to_count(layout.size)
         require_exact(layout.size, _SLICE_BITS, key_bits)
         self._layout = layout
-        bits = np.full((2 * layout.keys, 1), key_bits)
-        bits[layout.keys :] = _VALUE_BITS
-        self._shifts = (SIGNIFICAND_BITS - 1 - bits).astype(np.int32)
+        self._constants = np.full((2 * layout.keys, 1), rounding_constant(key_bits))
+        self._constants[layout.keys :] = rounding_constant(_VALUE_BITS)
         # exp(q.k/sqrt(size)) becomes 2^(steps/64): the units that the exponential works in.
         self._query_scale = LOG2E_STEPS / np.sqrt(np.float64(layout.size))
 
@@ -110,7 +111,7 @@ class HeadRounding:
         queries *= self._query_scale
         kept = heads[:, layout.queries :]
         exponents = row_exponents(kept)
-        shift = np.ldexp(1.5, exponents + self._shifts)
+        shift = np.ldexp(self._constants, exponents)
         kept += shift
         kept -= shift
         value_exponents = exponents[:, layout.keys :]

@@ -14,11 +14,12 @@ from dis_derivations.engines.reference.attention import (
 )
 from dis_derivations.engines.reference.elementary_functions import silu
 from dis_derivations.engines.reference.fixed_point import Floats
+from dis_derivations.engines.reference.normalization import require_bounded
 from dis_derivations.engines.reference.rotary import RotaryTable, rotate
 from dis_derivations.engines.reference.weights import LayerWeights, ModelWeights
 
 _TILE_NUMBERS = 1 << 16
-"""Scores of one tile of a prompt: about what a core's cache holds with its temporaries."""
+"""Numbers that a tile of elementwise work has: about what a core's cache holds with temporaries."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class Decoder:
         """Compute the positions of the spans, and return their normalised last hidden states.
 
         Rows are in the order of the spans. A span's earlier positions must have been computed.
+
+        Raises:
+            BuildError: The activations overflowed.
         """
         plan = StepPlan.of(spans)
         tokens = np.array([token for span in spans for token in span.token_ids], dtype=np.intp)
@@ -64,6 +68,7 @@ class Decoder:
         for layer, cache in zip(self._weights.layers, self._caches, strict=True):
             x += self._attention(layer, cache, plan, turns, layer.attention_norm(x))
             x += _feed_forward(layer, layer.mlp_norm(x))
+        require_bounded(x)
         return self._weights.final_norm(x)
 
     def logits(self, hidden: Floats) -> Floats:
@@ -82,14 +87,19 @@ class Decoder:
         heads = layer.query_key_value.apply(x).reshape(len(x), layout.total, layout.size)
         rotate(heads[:, : layout.queries + layout.keys], *turns)
         queries, keys, values, scales = self._round_heads(heads)
-        cache.keys[plan.slots, :, plan.positions] = keys
-        cache.values[plan.slots, :, plan.positions] = values
-        cache.value_scales[plan.slots, :, plan.positions] = scales
-        output = np.empty((len(x), layout.queries * layout.size))
-        if plan.single is not None:
-            _attend_singles(plan.single, queries, cache, layout, output)
-        for rows, span in plan.longer:
-            _attend_span(span, queries[rows], cache, layout, output[rows])
+        place = plan.place
+        cache.keys[place] = keys
+        cache.values[place] = values
+        cache.value_scales[place] = scales
+        if plan.single is not None and not plan.longer:
+            output = _attend_singles(plan.single, queries, cache, layout)
+        else:
+            output = np.empty((len(x), layout.queries * layout.size))
+            if plan.single is not None:
+                rows = plan.single_rows
+                output[rows] = _attend_singles(plan.single, queries[rows], cache, layout)
+            for span_rows, span in plan.longer:
+                _attend_span(span, queries[span_rows], cache, layout, output[span_rows])
         return layer.attention_output.apply(output)
 
 
@@ -98,81 +108,104 @@ class Singles:
     """The spans of one position in a step, computed together over a range of slots.
 
     Attributes:
-        rows: Their rows in the step.
-        slots: Their slots, relative to `first_slot`.
-        first_slot: The least of their slots.
-        slot_count: The length of the range; idle slots in it are computed for nothing.
+        slots: Their slots, relative to the first of the range.
+        range: The slots looked at; idle ones in it are computed for nothing.
+        dense: Whether the spans are the whole range, in order.
         positions: How many cached positions the range looks at.
         mask: What each slot sees, [slots, 1, 1, positions]; None when all see all.
     """
 
-    rows: NDArray[np.intp]
     slots: NDArray[np.intp]
-    first_slot: int
-    slot_count: int
+    range: slice
+    dense: bool
     positions: int
     mask: Floats | None
 
     @classmethod
-    def of(cls, rows: Sequence[int], spans: Sequence[Span]) -> "Singles":
-        """Lay out the spans, each of one position, whose rows are given."""
-        first = min(span.slot for span in spans)
-        slots = np.array([span.slot - first for span in spans], dtype=np.intp)
-        lengths = np.ones(int(slots.max()) + 1)
-        lengths[slots] = [span.end for span in spans]
-        positions = int(lengths.max())
+    def of(cls, spans: Sequence[Span]) -> "Singles":
+        """Lay out spans of one position each."""
+        slots = [span.slot for span in spans]
+        first, end = min(slots), max(slots) + 1
+        lengths = [1] * (end - first)
+        for span in spans:
+            lengths[span.slot - first] = span.end
+        positions = max(lengths)
         mask = None
-        if lengths.min() < positions:
-            seen = np.arange(positions) < lengths[:, None]
+        if min(lengths) < positions:
+            seen = np.arange(positions) < np.array(lengths)[:, None]
             mask = np.where(seen, 0.0, -np.inf)[:, None, None, :]
-        return cls(np.array(rows, dtype=np.intp), slots, first, len(lengths), positions, mask)
+        return cls(
+            slots=np.array(slots, dtype=np.intp) - first,
+            range=slice(first, end),
+            dense=slots == list(range(first, end)),
+            positions=positions,
+            mask=mask,
+        )
+
+
+Place = tuple[NDArray[np.intp], slice, NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """Where each row of a step belongs; made once, used by every layer."""
+    """Where each row of a step belongs; made once, used by every layer.
 
-    slots: NDArray[np.intp]
+    Attributes:
+        positions: Each row's position in its sequence.
+        place: Each row's place in a cache: its slot, all heads, its position.
+        single_rows: The rows of `single`.
+        longer: The spans of several positions, with their rows.
+    """
+
     positions: NDArray[np.intp]
+    place: Place
     single: Singles | None
+    single_rows: NDArray[np.intp]
     longer: tuple[tuple[slice, Span], ...]
 
     @classmethod
     def of(cls, spans: Sequence[Span]) -> "StepPlan":
         """Lay out the spans' rows one after the other."""
-        counts = [len(span.token_ids) for span in spans]
-        ends = np.cumsum(counts)
-        ones = [number for number, count in enumerate(counts) if count == 1]
+        rows = [(span.slot, at) for span in spans for at in range(span.start, span.end)]
+        slots, positions = np.array(rows, dtype=np.intp).T
+        singles: list[Span] = []
+        single_rows: list[int] = []
+        longer: list[tuple[slice, Span]] = []
+        row = 0
+        for span in spans:
+            count = len(span.token_ids)
+            if count == 1:
+                singles.append(span)
+                single_rows.append(row)
+            else:
+                longer.append((slice(row, row + count), span))
+            row += count
         return cls(
-            slots=np.repeat(np.array([span.slot for span in spans], dtype=np.intp), counts),
-            positions=np.concatenate([np.arange(span.start, span.end) for span in spans]),
-            single=Singles.of([int(ends[n]) - 1 for n in ones], [spans[n] for n in ones])
-            if ones
-            else None,
-            longer=tuple(
-                (slice(int(end) - count, int(end)), span)
-                for end, count, span in zip(ends, counts, spans, strict=True)
-                if count > 1
-            ),
+            positions=positions,
+            place=(slots, slice(None), positions),
+            single=Singles.of(singles) if singles else None,
+            single_rows=np.array(single_rows, dtype=np.intp),
+            longer=tuple(longer),
         )
 
 
 def _attend_singles(
-    singles: Singles, queries: Floats, cache: KeyValueCache, layout: HeadLayout, output: Floats
-) -> None:
+    singles: Singles, queries: Floats, cache: KeyValueCache, layout: HeadLayout
+) -> Floats:
     """Attend from one position each of several sequences; idle slots ask with zeros."""
-    shape = (singles.slot_count, layout.keys, layout.group, layout.size)
-    asked = np.zeros(shape)
-    asked[singles.slots] = queries[singles.rows].reshape(-1, *shape[1:])
-    span = slice(singles.first_slot, singles.first_slot + singles.slot_count)
+    slots = singles.range
+    shape = (slots.stop - slots.start, layout.keys, layout.group, layout.size)
+    if singles.dense:
+        asked = queries.reshape(shape)
+    else:
+        asked = np.zeros(shape)
+        asked[singles.slots] = queries.reshape(-1, *shape[1:])
+    seen = (slots, slice(None), slice(singles.positions))
     answer = attend(
-        asked,
-        cache.keys[span, :, : singles.positions],
-        cache.values[span, :, : singles.positions],
-        cache.value_scales[span, :, : singles.positions],
-        singles.mask,
+        asked, cache.keys[seen], cache.values[seen], cache.value_scales[seen], singles.mask
     )
-    output[singles.rows] = answer[singles.slots].reshape(len(singles.rows), -1)
+    chosen = answer if singles.dense else answer[singles.slots]
+    return chosen.reshape(len(queries), -1)
 
 
 def _attend_span(
@@ -205,6 +238,9 @@ def _causal_mask(first: int, end: int, group: int) -> Floats:
 def _feed_forward(layer: LayerWeights, x: Floats) -> Floats:
     gate_up = layer.gate_up.apply(x)
     half = gate_up.shape[1] // 2
-    activated = silu(gate_up[:, :half])
-    activated *= gate_up[:, half:]
+    activated = np.empty((len(x), half))
+    step = max(1, _TILE_NUMBERS // half)
+    for first in range(0, len(x), step):
+        tile = gate_up[first : first + step]
+        np.multiply(silu(tile[:, :half]), tile[:, half:], out=activated[first : first + step])
     return layer.down.apply(activated)

@@ -41,7 +41,8 @@ def _step_coefficients() -> tuple[float, ...]:
     """Return the Taylor coefficients of 2^(f/64), the highest power first."""
     rate = _DIGITS.divide(_LN2, Decimal(STEPS_PER_OCTAVE))
     return tuple(
-        float(_DIGITS.divide(_DIGITS.power(rate, n), Decimal(factorial(n)))) for n in (5, 4, 3, 2, 1)
+        float(_DIGITS.divide(_DIGITS.power(rate, n), Decimal(factorial(n))))
+        for n in (5, 4, 3, 2, 1)
     )
 
 
@@ -50,7 +51,7 @@ _STEP_COEFFICIENTS = _step_coefficients()
 
 
 def halve_by_steps(u: Floats) -> Floats:
-    """Return 2^(-u/64) for u >= 0, overwriting u; zero from u = 4095.5 (2^-64) on.
+    """Return 2^(-u/64) for u >= 0, overwriting u; zero from u = 4095.5 (about 2^-64) on.
 
     The relative error is at most 2 ulp for every u (the table's entry, the polynomial, their
     product); the polynomial's own error is below 4e-17, since |f| <= 1/2.
@@ -71,8 +72,8 @@ def halve_by_steps(u: Floats) -> Floats:
 def exp_of_negative(x: Floats) -> Floats:
     """Return exp(-|x|).
 
-    The relative error is at most 2 + |x| ulp: the conversion into steps rounds the exponent once.
-    Zero where |x| > 44.36, where the true value is below 2^-64.
+    The relative error is at most 2 + |x| ulp up to |x| = 44.35: the conversion into steps rounds
+    the exponent once. Zero from 44.36 on, where the true value is below 2^-63.9.
     """
     u = np.abs(x)
     u *= LOG2E_STEPS
@@ -82,7 +83,7 @@ def exp_of_negative(x: Floats) -> Floats:
 def silu(x: Floats) -> Floats:
     """Return x / (1 + exp(-x)).
 
-    The relative error is at most 5 + |x| ulp for x > -44.36; below, the result is 0.
+    The relative error is at most 5 + |x| ulp for x >= -44.35; below -44.36 the result is 0.
     """
     decay = exp_of_negative(x)
     numerator = np.where(x < 0.0, decay, 1.0)
@@ -135,7 +136,8 @@ def sine_and_cosine(x: Floats) -> tuple[Floats, Floats]:
     odd = (quadrant & 1) == 1
     sine, cosine = np.where(odd, cosine, sine), np.where(odd, sine, cosine)
     return _negated_where(sine, quadrant >= 2), _negated_where(  # noqa: PLR2004 - third, fourth quadrant
-        cosine, (quadrant == 1) | (quadrant == 2)  # noqa: PLR2004 - second, third
+        cosine,
+        (quadrant == 1) | (quadrant == 2),  # noqa: PLR2004 - second, third
     )
 
 

@@ -11,6 +11,7 @@ from typing import Self
 
 import numpy as np
 
+from dis_derivations.engines.reference.blocked_product import MOST_ROWS, blocked_product
 from dis_derivations.engines.reference.fixed_point import (
     SIGNIFICAND_BITS,
     Floats,
@@ -71,7 +72,6 @@ class ExactWeights:
             block = values[start : start + step]
             round_rows(block, row_exponents(block), self.budget.weight_bits, out=block)
         values.flags.writeable = False
-        self._transposed = values.T
 
     def multiply(self, x: Floats) -> Floats:
         """Return x times the transposed weights: [rows, inputs] to [rows, outputs].
@@ -82,8 +82,14 @@ class ExactWeights:
         rows, inputs = x.shape
         stacked = np.empty((2 * rows, inputs))
         split_rows(x, self.budget.activation_bits, stacked[:rows], stacked[rows:])
-        products: Floats = np.matmul(stacked, self._transposed)
+        products = self._products(stacked)
         result = products[:rows]
         result += products[rows:]
         result += 0.0
         return result
+
+    def _products(self, stacked: Floats) -> Floats:
+        if len(stacked) <= MOST_ROWS:
+            return blocked_product(stacked, self.values)
+        products: Floats = np.matmul(stacked, self.values.T)
+        return products

@@ -9,6 +9,8 @@ Rounding to a multiple of 2^k is `(x + c) - c` with c = 1.5 * 2^(52+k): doubles 
 operations. They also turn -0.0 into 0.0.
 """
 
+from math import ldexp
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,6 +46,11 @@ def require_exact(terms: int, *bits: int) -> None:
         )
 
 
+def rounding_constant(bits: int) -> float:
+    """Return the c for which `(x + c) - c` rounds |x| < 1 to integers of `bits` bits."""
+    return ldexp(1.5, SIGNIFICAND_BITS - 1 - bits)
+
+
 def row_magnitudes(x: Floats) -> Floats:
     """Return the largest magnitude of each row (last axis, kept)."""
     return np.maximum.reduce(np.abs(x), axis=-1, keepdims=True)
@@ -65,7 +72,7 @@ def round_rows(x: Floats, exponents: Exponents, bits: int, out: Floats | None = 
 
     `exponents` broadcasts against `x`, and |x| < 2^exponents must hold.
     """
-    shift = np.ldexp(1.5, exponents + (SIGNIFICAND_BITS - 1 - bits))
+    shift = np.ldexp(rounding_constant(bits), exponents)
     rounded = np.add(x, shift, out=out)
     rounded -= shift
     return rounded
@@ -78,10 +85,10 @@ def split_rows(x: Floats, bits: int, high: Floats, low: Floats) -> None:
     same times 2^(e - 2*bits - 1), where 2^e bounds the row. The remainder between the two roundings
     is exact, because both x and `high` are multiples of x's last place.
     """
-    shift = np.ldexp(1.5, row_exponents(x) + (SIGNIFICAND_BITS - 1 - bits))
+    shift = np.ldexp(rounding_constant(bits), row_exponents(x))
     np.add(x, shift, out=high)
     high -= shift
     np.subtract(x, high, out=low)
-    shift *= 0.5 ** (bits + 1)
+    shift *= ldexp(1.0, -bits - 1)
     low += shift
     low -= shift

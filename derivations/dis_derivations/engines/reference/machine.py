@@ -63,4 +63,3 @@ def _cpu_features() -> list[str]:
         return []
     features: Mapping[str, bool] = getattr(module, "__cpu_features__", {})
     return sorted(name for name, present in features.items() if present)
-

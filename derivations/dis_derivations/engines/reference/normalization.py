@@ -1,19 +1,37 @@
 """Root-mean-square normalisation with an exact sum of squares."""
 
+from math import ldexp
+
 import numpy as np
 
 from dis_derivations.engines.reference.fixed_point import (
     SIGNIFICAND_BITS,
     Floats,
     bits_to_count,
-    exponents_of,
     require_exact,
-    row_magnitudes,
+    rounding_constant,
+    row_exponents,
 )
 from dis_store.errors import BuildError
 
-LARGEST_ACTIVATION = 2.0**400
-"""What follows from activations below this bound stays finite, whatever finite weights do."""
+LARGEST_ACTIVATION = ldexp(1.0, 400)
+"""A residual below this bound was made without overflow, whatever finite weights did to it."""
+
+
+def require_bounded(x: Floats) -> None:
+    """Check the residual stream after the last layer.
+
+    Layers only add to it, so a number that is not finite stays in it, wherever it came from.
+
+    Raises:
+        BuildError: A number is not finite or beyond LARGEST_ACTIVATION.
+    """
+    if not bool(np.abs(x).max() < LARGEST_ACTIVATION):  # false for NaN too
+        raise BuildError(
+            "the model's activations left the range of the reference engine",
+            cause="a value is not finite or beyond 2^400",
+            hint="check the weights: a sound model stays below 2^30",
+        )
 
 
 class RootMeanSquare:
@@ -22,34 +40,24 @@ class RootMeanSquare:
     def __init__(self, weight: Floats, epsilon: float) -> None:
         self.weight = weight
         self.epsilon = epsilon
-        self.width = float(weight.shape[0])
         bits = SIGNIFICAND_BITS - bits_to_count(weight.shape[0])
         require_exact(weight.shape[0], bits)
-        self._shift = 1.5 * 2.0 ** (SIGNIFICAND_BITS - 1 - bits)
+        self._constant = rounding_constant(bits)
+        self._share = 1.0 / weight.shape[0]
 
     def __call__(self, x: Floats) -> Floats:
         """Normalise each row of x, [rows, width].
 
         Squares are taken of the row scaled below one, rounded to 53 - log2(width) bits below the
-        decimal point, summed exactly.
-
-        Raises:
-            BuildError: An activation is not finite, or so large that the next one may not be.
+        point, summed exactly.
         """
-        magnitudes = row_magnitudes(x)
-        if not bool(magnitudes.max() < LARGEST_ACTIVATION):  # false for NaN too
-            raise BuildError(
-                "the model's activations left the range of the reference engine",
-                cause="a value is not finite or beyond 2^400",
-                hint="check the weights: a sound model stays below 2^30",
-            )
-        exponents = exponents_of(magnitudes)
+        exponents = row_exponents(x)
         squares = x * np.ldexp(1.0, -exponents)
         squares *= squares
-        squares += self._shift
-        squares -= self._shift
+        squares += self._constant
+        squares -= self._constant
         mean = np.add.reduce(squares, axis=-1, keepdims=True)
-        mean *= np.ldexp(1.0 / self.width, 2 * exponents)
+        mean *= np.ldexp(self._share, 2 * exponents)
         mean += self.epsilon
         scaled = x / np.sqrt(mean)
         scaled *= self.weight

@@ -1,0 +1,76 @@
+"""`dis build`: what an engine loads, built and described."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dis_command.command import (
+    chosen_config,
+    command,
+    config_arguments,
+    job_count,
+    jobs_option,
+    json_option,
+    pass_session,
+    set_option,
+)
+from dis_command.session import Session
+
+
+@command(
+    "build",
+    examples=(
+        "dis build configs/quickstart.json",
+        "dis build --config configs/quickstart.json --update-lock --output closure.json",
+    ),
+)
+@config_arguments()
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the description here, and print FILE.",
+)
+@click.option("--update-lock", is_flag=True, help="Pin every file of the manifest again first.")
+@set_option
+@jobs_option
+@json_option
+@pass_session
+def build(
+    session: Session,
+    config: str | None,
+    config_option: str | None,
+    output: Path | None,
+    update_lock: bool,
+    overrides: tuple[str, ...],
+    jobs: int | None,
+) -> None:
+    """Build what an engine loads, and describe it.
+
+    Realises the target closure and prints its metadata as JSON: digest,
+    engine, objects with their sizes, files, and the lock's id.
+    """
+    from dis_derivations.provenance.closure_metadata import build_closure
+    from dis_derivations.realisation.target import TargetRequest
+
+    request = TargetRequest(
+        config=Path(chosen_config(config, config_option)),
+        overrides=overrides,
+        jobs=job_count(jobs),
+    )
+    with session.open_store() as store, session.reporting() as reporter:
+        metadata = build_closure(store, request, reporter, update_lock=update_lock)
+    if output is None:
+        session.print_document(metadata)
+        return
+    _write(output, metadata)
+    session.print_result(lambda: metadata, lambda: str(output))
+
+
+def _write(output: Path, metadata: dict[str, Any]) -> None:
+    import json
+
+    from dis_derivations.runs.output_file import write_file
+
+    write_file(output, (json.dumps(metadata, indent=2) + "\n").encode())

@@ -1,0 +1,74 @@
+"""Long output for people, through a pager where stdout is a terminal."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+DEFAULT = "less -FRX"
+# What needs no second program: the text is printed.
+_OFF = {"", "cat"}
+
+
+def pager_setting(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the pager as the environment names it, and the variable, which is empty for the default."""
+    for variable in ("DIS_PAGER", "PAGER"):
+        if variable in environment:
+            return environment[variable].strip(), variable
+    return DEFAULT, ""
+
+
+def pager_command(environment: Mapping[str, str]) -> list[str]:
+    """Return the pager's command line; an empty one where there is to be none, or it is not installed."""
+    import shutil
+
+    text, _ = pager_setting(environment)
+    if text in _OFF or environment.get("TERM") == "dumb":
+        return []
+    try:
+        command = shlex.split(text)
+    except ValueError:  # an open quote
+        return []
+    return command if shutil.which(command[0]) else []
+
+
+def show(text: str, command: Sequence[str]) -> None:
+    """Show a text in a pager and wait until it is left; one that does not start is done without.
+
+    Leaving it before it has read everything is no failure.
+    """
+    sys.stdout.flush()
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - the user's own pager
+    except OSError:
+        print(text)
+        return
+    assert process.stdin is not None  # noqa: S101 - asked for above
+    with _interrupts_left_to_the_pager():
+        try:
+            process.stdin.write(f"{text}\n".encode(sys.stdout.encoding, "backslashreplace"))
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        process.wait()
+
+
+@contextmanager
+def _interrupts_left_to_the_pager() -> Iterator[None]:
+    """Let Ctrl-C mean to the pager what it means there, and nothing here."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_terminal() -> bool:
+    """Tell whether stdout is a terminal, the real one and not what a caller put in its place."""
+    try:
+        return sys.stdout.isatty() and os.isatty(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,75 @@
+"""Matrix products of few rows, cut into blocks that stay on one core each.
+
+A product of two rows reads every weight for four operations: memory is its limit. BLAS libraries
+copy the weights into packed form first and lose half of it. Blocks this small are not packed by
+OpenBLAS's kernels for small matrices, are never split among its threads, and several of them run at
+once on threads of our own. How a product is cut cannot change a bit: its sums are exact.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Lock
+
+import numpy as np
+
+from dis_derivations.engines.reference.fixed_point import Floats
+from dis_derivations.engines.reference.machine import loaded_openblas
+
+MOST_ROWS = 8
+"""Above this many rows the libraries' own blocking is faster."""
+
+_BLOCK_PRODUCTS = 250_000
+_LEAST_WEIGHTS_PER_THREAD = 1 << 17
+
+
+def blocked_product(rows: Floats, weights: Floats) -> Floats:
+    """Return rows times the transposed weights: [rows, inputs] by [outputs, inputs]."""
+    outputs, inputs = weights.shape
+    result = np.empty((len(rows), outputs))
+    step = max(8, _BLOCK_PRODUCTS // (len(rows) * inputs))
+    shares = min(threads(), weights.size // _LEAST_WEIGHTS_PER_THREAD)
+    blocks = _Blocks(rows, weights, result, step)
+    others = [_pool().submit(blocks.multiply) for _ in range(shares - 1)]
+    blocks.multiply()
+    for other in others:
+        # One that has not begun has nothing left to do.
+        if not other.cancel():
+            other.result()
+    return result
+
+
+class _Blocks:
+    """The blocks of one product; each thread takes the next one that nobody has."""
+
+    def __init__(self, rows: Floats, weights: Floats, result: Floats, step: int) -> None:
+        self._rows = rows
+        self._weights = weights
+        self._result = result
+        self._step = step
+        self._starts = iter(range(0, len(weights), step))
+        self._lock = Lock()
+
+    def multiply(self) -> None:
+        """Multiply blocks until none is left."""
+        while True:
+            with self._lock:
+                start = next(self._starts, None)
+            if start is None:
+                return
+            block = slice(start, start + self._step)
+            np.matmul(self._rows, self._weights[block].T, out=self._result[:, block])
+
+
+@cache
+def threads() -> int:
+    """Return how many threads to compute on: as many as the BLAS uses, which the user can set."""
+    known = loaded_openblas().get("threads")
+    if known is not None:
+        return int(known)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads() - 1, thread_name_prefix="dis-product")

@@ -1,0 +1,1 @@
+"""Why an object is there: what refers to it, which roots keep it, what a closure is made of."""

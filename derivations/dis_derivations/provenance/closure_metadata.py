@@ -1,0 +1,90 @@
+"""What `dis build` says of a runtime closure: what an engine loads, by digest and size."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dis_derivations.realisation.target import TargetRequest
+from dis_store import strict_json
+from dis_store.digest import Digest
+
+if TYPE_CHECKING:
+    from dis_derivations.lock.document import Lock
+    from dis_derivations.realisation.events import Reporter
+    from dis_store import Store
+
+KIND = "vllm.runtime_closure"
+_TARGET = "closure"
+
+
+def build_closure(
+    store: "Store", request: TargetRequest, reporter: "Reporter", *, update_lock: bool = False
+) -> dict[str, Any]:
+    """Realise the closure of a manifest, and return its metadata. No path or time is in it.
+
+    Args:
+        store: Where the closure goes.
+        request: The manifest, and how to build; its target is not looked at.
+        reporter: Told of the builds.
+        update_lock: Pin every artifact of the manifest again first.
+
+    Raises:
+        DisError: As `realise_target` and, with `update_lock`, as `make_lock`.
+    """
+    from dis_derivations.realisation.manifest_target import realise_target
+
+    if update_lock:
+        _lock_again(store, request)
+    realised = realise_target(store, replace(request, target=_TARGET), reporter)
+    lock = _lock_of(request)
+    return {
+        "schema_version": 1,
+        "kind": KIND,
+        "name": realised.name,
+        "manifest_id": str(lock.manifest_id),
+        "lock_id": str(lock.lock_id),
+        "derivation": str(realised.derivation),
+        **_described(store, realised.main_output),
+    }
+
+
+def _described(store: "Store", closure: Digest) -> dict[str, Any]:
+    from dis_derivations.builders.closure import CLOSURE_DOCUMENT
+
+    document = strict_json.decode(
+        store.read_bytes(closure, CLOSURE_DOCUMENT), name=CLOSURE_DOCUMENT
+    )
+    objects = store.closure([closure])
+    return {
+        "closure": str(closure),
+        "engine": document["engine"],
+        "size": store.closure_size(closure),
+        "objects": [
+            {"digest": str(digest), "size": store.object_size(digest)} for digest in objects
+        ],
+        "files": [
+            {"path": file.path, "size": file.size, "object": str(file.owner)}
+            for file in store.files(closure)
+        ],
+    }
+
+
+def _lock_again(store: "Store", request: TargetRequest) -> None:
+    from dis_derivations.lock.location import LockLocation
+    from dis_derivations.lock.making import make_lock
+    from dis_derivations.manifest.artifact_groups import artifact_groups
+    from dis_derivations.manifest.loading import load_manifest
+
+    loaded = load_manifest(request.config, request.overrides)
+    names: Collection[str] = [group.name for group in artifact_groups(loaded)]
+    make_lock(store, loaded, LockLocation.of(loaded.raw), update=names)
+
+
+def _lock_of(request: TargetRequest) -> "Lock":
+    """Return the lock that the realisation used: it made one where none was there."""
+    from dis_derivations.lock.document import Lock
+    from dis_derivations.lock.location import LockLocation
+    from dis_derivations.manifest.reading import read_manifest_files
+
+    location = LockLocation.of(read_manifest_files(request.config, request.overrides))
+    return Lock.decode(location.read() or b"", name=str(location.path or "the embedded lock"))

@@ -1,0 +1,56 @@
+"""Being the only builder of a key, after a wait that an interruption can end."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from dis_store import Store
+from dis_store.digest import Digest
+from dis_store.errors import InterruptedBuildError
+
+if TYPE_CHECKING:
+    from dis_store.locks import LockHolder
+
+# A wait inside the system could be ended by nobody: the thread that waits is not the one that
+# signals reach.
+_SECONDS_BETWEEN_TRIES = 0.1
+
+
+class _HeldElsewhereError(Exception):
+    """Somebody else holds the lock now."""
+
+
+@contextmanager
+def sole_builder(
+    store: Store, key: Digest, stop: threading.Event, on_wait: Callable[["LockHolder"], None]
+) -> Iterator[None]:
+    """Hold the build lock of `key` for the time of a block.
+
+    Args:
+        store: Has the lock.
+        key: What is built.
+        stop: Ends the wait when it is set.
+        on_wait: Called once, before waiting, with who holds the lock.
+
+    Raises:
+        InterruptedBuildError: `stop` was set while another builder held the lock.
+    """
+    told = False
+
+    def refuse(holder: "LockHolder") -> None:
+        nonlocal told
+        if not told:
+            on_wait(holder)
+        told = True
+        raise _HeldElsewhereError
+
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(store.build_lock(key, refuse))
+                break
+            except _HeldElsewhereError:
+                if stop.wait(_SECONDS_BETWEEN_TRIES):
+                    raise InterruptedBuildError("interrupted while another build went on") from None
+        yield

@@ -1,0 +1,102 @@
+"""The lock that a realisation works with: the one that is there, or one that is made first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dis_derivations.lock.document import Lock
+from dis_derivations.lock.ingestion import GroupPlan
+from dis_derivations.lock.location import LockLocation
+from dis_derivations.lock.making import make_lock
+from dis_derivations.lock.staleness import stale_artifacts
+from dis_derivations.manifest.artifact_groups import WEIGHTS
+from dis_derivations.manifest.loading import LoadedManifest
+from dis_derivations.realisation import preflight
+from dis_derivations.realisation.events import Event, Reporter
+from dis_derivations.realisation.target import TargetRequest
+from dis_store import Store
+from dis_store.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class LockState:
+    """The lock of a manifest as it is before a realisation.
+
+    Attributes:
+        lock: What fits the manifest; None where there is no lock yet, or a stale one.
+        data: The bytes of what is there.
+        reason: Why the manifest must be locked first; empty if it need not.
+    """
+
+    lock: Lock | None
+    data: bytes
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class UsedLock:
+    """A lock that fits its manifest, with its bytes as they are where it is kept."""
+
+    lock: Lock
+    data: bytes
+
+
+def lock_state(loaded: LoadedManifest, location: LockLocation, request: TargetRequest) -> LockState:
+    """Return whether the manifest must be locked before anything can be built.
+
+    Raises:
+        InvalidInputError: It must, and the request forbids that, or the lock cannot be replaced;
+            or what is there is no lock.
+        UnfitEnvironmentError: It must, and the new lock could not be written.
+    """
+    data = location.read()
+    if data is None:
+        state = LockState(None, b"", "there is no lock yet")
+    else:
+        lock = Lock.decode(data, name=str(location.path or "the embedded lock"))
+        stale = stale_artifacts(loaded, lock)
+        if not stale:
+            return LockState(lock, data)
+        state = LockState(None, data, f"the lock is stale for {', '.join(stale)}")
+    if request.locked:
+        raise InvalidInputError(
+            f"{loaded.path} cannot be realised with --locked: {state.reason}",
+            hint=f"dis lock {loaded.path}",
+        )
+    location.check_writable()
+    return state
+
+
+def ensure_lock(
+    store: Store,
+    loaded: LoadedManifest,
+    location: LockLocation,
+    request: TargetRequest,
+    reporter: Reporter,
+) -> UsedLock:
+    """Return the lock of a manifest, making or renewing it first unless the request forbids that.
+
+    Raises:
+        InvalidInputError, UnfitEnvironmentError: As `lock_state`, or before a byte is read, when disk
+            or memory cannot be enough or no engine runs the model.
+        LockRefusedError: Something cannot be pinned.
+    """
+    state = lock_state(loaded, location, request)
+    if state.lock is not None:
+        return UsedLock(state.lock, state.data)
+    preflight.check_model(loaded)
+
+    def check_reading(plans: Sequence[GroupPlan]) -> None:
+        sizes = {plan.group.name: plan.size for plan in plans}
+        preflight.check_room(store, sum(sizes.values()))
+        if preflight.generates(request.target):
+            preflight.check_memory(sizes.get(WEIGHTS, 0))
+
+    lock, path = make_lock(store, loaded, location, before_reading=check_reading)
+    reporter(
+        Event(
+            "note",
+            str(loaded.path),
+            f"{state.reason}: locked {len(lock.artifacts)} files in {path}",
+        )
+    )
+    return UsedLock(lock, lock.encode())

@@ -1,0 +1,120 @@
+"""What the archive of a run holds, and under which names (docs/internals/formats/archive.md)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dis_store import canonical_json
+from dis_store.closures import closure
+from dis_store.contents import MAX_FILES, resolve_all
+from dis_store.digest import Digest
+from dis_store.errors import DisError, IntegrityError
+from dis_store.layout import Layout
+from dis_store.tree import Tree
+
+FORMAT = 1
+TYPE = "run-archive"
+HEADER = "archive.json"
+MANIFESTS, OBJECTS, RUN = "manifests/", "objects/", "run/"
+# Deterministic compressors are chosen by these; other settings would be other bytes.
+GZIP_LEVEL, ZSTD_LEVEL = 6, 3
+
+# How the name of an archive ends that is to be written.
+SUFFIXES = (".tar.gz", ".tar.zst")
+
+# Where nothing is: paths of objects are computed here and never opened.
+_NOWHERE = Layout(Path("/"))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file of an archive.
+
+    Attributes:
+        name: Its name in the archive.
+        size: Bytes.
+        blake3: The digest of its content.
+        owner: The object whose own file it is.
+        path: Where that object has it.
+        shown: Where the bundle shows it; None for a file of another object that it does not show.
+    """
+
+    name: str
+    size: int
+    blake3: Digest
+    owner: Digest
+    path: str
+    shown: str | None
+
+
+def header(bundle: Digest) -> bytes:
+    """Return the content of `archive.json`."""
+    return canonical_json.encode({"type": TYPE, "format": FORMAT, "bundle": str(bundle)})
+
+
+def manifest_name(digest: Digest) -> str:
+    """Return the name of an object's tree manifest."""
+    return f"{MANIFESTS}{digest}.json"
+
+
+def lookup(trees: Mapping[Digest, Tree]) -> Callable[[Digest], Tree]:
+    """Return how trees are found by their digests; a missing one is an `IntegrityError`."""
+
+    def find(digest: Digest) -> Tree:
+        if digest not in trees:
+            raise IntegrityError(f"there is no tree manifest of the object {digest}")
+        return trees[digest]
+
+    return find
+
+
+def closure_of(bundle: Digest, trees: Callable[[Digest], Tree]) -> list[Digest]:
+    """Return the bundle with all objects that it refers to."""
+    return closure([bundle], lambda each: {entry.object for entry in trees(each).references})
+
+
+def members(bundle: Digest, trees: Callable[[Digest], Tree]) -> list[Member]:
+    """Return the files of an archive, beside header and manifests, in the order they stand in it.
+
+    Each file that the bundle shows is there under `run/`, and each other file of an object that it refers to
+    under `objects/`: nothing of the closure is missing.
+
+    Raises:
+        IntegrityError: A tree is missing, or the references lead to objects over and over again.
+    """
+    _check_ways(bundle, trees)
+    shown = [
+        Member(f"{RUN}{file.path}", file.size, file.blake3, file.owner, path, file.path)
+        for file in resolve_all(bundle, trees, _NOWHERE)
+        for path in [file.real.relative_to(_NOWHERE.object(file.owner)).as_posix()]
+    ]
+    seen = {(member.owner, member.path) for member in shown}
+    hidden = [
+        Member(f"{OBJECTS}{digest}/{file.path}", file.size, file.blake3, digest, file.path, None)
+        for digest in closure_of(bundle, trees)
+        for file in trees(digest).files
+        if (digest, file.path) not in seen
+    ]
+    return sorted([*hidden, *shown], key=lambda member: member.name.encode())
+
+
+def _check_ways(bundle: Digest, trees: Callable[[Digest], Tree]) -> None:
+    """Refuse trees through which there are more ways than could be walked: a few could make 2^64."""
+    ways: dict[Digest, int] = {}
+    for digest in closure_of(bundle, trees):
+        ways[digest] = 1 + sum(ways[entry.object] for entry in trees(digest).references)
+    if ways[bundle] > MAX_FILES:
+        raise IntegrityError(f"the references of {bundle} lead more than {MAX_FILES} ways")
+
+
+def check_content(member: Member, found: str, where: str, error: type[DisError]) -> None:
+    """Refuse bytes that are not what the tree manifest says.
+
+    Raises:
+        DisError: Of the class `error`.
+    """
+    if found != member.blake3:
+        raise error(
+            f"{member.name} of {where} is not what it must be",
+            cause=f"its digest is {found}, and the tree manifest says {member.blake3}",
+        )

@@ -1,0 +1,115 @@
+"""The engine computes the model: compared with transformers in float64, an independent referee."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkpoints import files_of, write_tokenizer
+from dis_derivations.engines.protocol import Batching
+from dis_derivations.engines.reference.engine import open_reference_engine
+from engine_runs import RecordingSink, greedy_request
+
+pytestmark = pytest.mark.oracle
+
+_HERE = Path(__file__).resolve().parent
+_ORACLE = _HERE.parents[2] / ".venv-oracle"
+_COUNT = 24
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    dtype: str
+    config: dict[str, Any] = field(default_factory=dict)
+    max_shard_size: str = "1GB"
+    outlier: float = 1.0
+    prompt_length: int = 17
+
+    def document(self, seed: int) -> dict[str, Any]:
+        config = {
+            "vocab_size": 400,
+            "hidden_size": 64,
+            "intermediate_size": 160,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 2048,
+            "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": False,
+            "eos_token_id": None,
+            "bos_token_id": None,
+            **self.config,
+        }
+        return {
+            "config": config,
+            "dtype": self.dtype,
+            "seed": seed,
+            "outlier": self.outlier,
+            "max_shard_size": self.max_shard_size,
+            "prompt": [(7 * i * i + 3 * i + seed) % 256 for i in range(self.prompt_length)],
+            "count": _COUNT,
+        }
+
+
+CASES = (
+    Case("bfloat16 with grouped queries", "bfloat16"),
+    Case("bfloat16 with a tied head", "bfloat16", {"tie_word_embeddings": True}),
+    Case("float16 without grouping", "float16", {"num_key_value_heads": 4}),
+    Case("float32 with one key head", "float32", {"num_key_value_heads": 1}),
+    Case("float32 in shards", "float32", max_shard_size="100KB"),
+    Case("biases", "bfloat16", {"attention_bias": True, "mlp_bias": True}),
+    Case("heads wider than the hidden size", "bfloat16", {"head_dim": 48}),
+    Case("sizes that are no powers of two", "float16", {"hidden_size": 72, "head_dim": 18}),
+    Case("outlier channels", "bfloat16", outlier=60.0),
+    Case("a large rope_theta", "float32", {"rope_theta": 500000.0}),
+    Case("a prompt of several key blocks", "bfloat16", prompt_length=1100),
+)
+
+
+def _oracle_python() -> Path:
+    if not (_ORACLE / "ready").exists():
+        if os.environ.get("CI"):
+            pytest.fail("the oracle's environment is missing: run `make oracle`")
+        pytest.skip("run `make oracle`")
+    return _ORACLE / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory of checkpoints with the oracle's answers, one folder a case."""
+    python = _oracle_python()
+    directory = tmp_path_factory.mktemp("oracle")
+    cases = [case.document(seed) for seed, case in enumerate(CASES)]
+    (directory / "cases.json").write_text(json.dumps(cases), "utf-8")
+    command = [python, _HERE / "oracle_script.py", directory / "cases.json", directory]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return directory
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
+def test_logits_and_greedy_tokens_agree_with_float64(answers: Path, number: int) -> None:
+    case = CASES[number].document(number)
+    directory = answers / f"case-{number}"
+    write_tokenizer(directory / "tokenizer.json", case["config"]["vocab_size"])
+    engine = open_reference_engine(files_of(directory))
+    sink = RecordingSink()
+    request = greedy_request("r", case["prompt"], max_tokens=_COUNT)
+
+    [sequence] = engine.generate([request], Batching(1, 256), sink, lambda _progress: None)
+
+    expected = np.load(directory / "oracle.npz")
+    rows = np.concatenate((sink.rows(0, "prefill")[:-1], sink.rows(0, "decode")))
+    largest = np.abs(expected["logits"]).max()
+    error = np.abs(rows - expected["logits"]).max() / largest
+    float32 = np.abs(expected["float32"] - expected["logits"]).max() / largest
+    print(f"relative error {error:.2e}; float32 {float32:.2e}; largest {largest:.1f}")  # noqa: T201
+    assert list(sequence.output_token_ids) == expected["tokens"].tolist()
+    assert error < 1e-5
