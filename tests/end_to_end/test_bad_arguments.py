@@ -128,11 +128,18 @@ def test_the_beginning_of_two_digests_is_refused(user: User) -> None:
             index.execute("DELETE FROM objects WHERE digest = ?", [twin])
 
 
-@pytest.mark.parametrize(
-    "reference", ["oci://example.org/x", "run.tar", "run.tar.gz", "run.tar.zst"]
-)
-def test_a_kind_of_reference_of_later_versions_is_refused(user: User, reference: str) -> None:
-    user.refused("show", reference, code=5, says="not available in this version")
+def test_a_kind_of_reference_of_later_versions_is_refused(user: User) -> None:
+    user.refused("show", "oci://example.org/x", code=5, says="not available in this version")
+
+
+@pytest.mark.parametrize("name", ["run.tar", "run.tar.gz", "run.tar.zst"])
+@pytest.mark.parametrize("content", [b"", b"no archive", bytes(1024)])
+def test_an_archive_that_is_none_is_refused(user: User, name: str, content: bytes) -> None:
+    user.refused("show", name, says=f"there is no file {name}")
+    user.write(name, content)
+    code = user.dis("show", name).code
+    assert code in {2, 4}
+    user.refused("show", name, code=code, says=name)
 
 
 @pytest.mark.parametrize("taken", ["prompts.txt", "model"])

@@ -101,7 +101,7 @@ def test_an_input_that_may_not_be_read_is_named(
 ) -> None:
     user.path(name).chmod(0)
     done = unprivileged("realize", "tiny.json", code=5 if name == "model" else 2)
-    assert name in done.stderr
+    assert Path(name).name in done.stderr
     assert "Permission denied" in done.stderr
     user.path(name).chmod(0o755)
     unprivileged("realize", "tiny.json")

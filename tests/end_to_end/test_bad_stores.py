@@ -105,7 +105,8 @@ def test_a_damaged_index_names_the_command_that_rebuilds_it(owner: User, case: s
         path.with_name(f"{path.name}{beside}").unlink(missing_ok=True)
     INDEXES[case](path)
     says = (f"the index of the store {owner.store} is", "rebuild it: dis store reindex")
-    owner.refused("realize", "tiny.json", "--rebuild", code=4, says=says)
+    for argv in (["list"], ["show", "first"], ["gc"], ["realize", "tiny.json", "--rebuild"]):
+        owner.refused(*argv, code=4, says=says)
     owner.does("store", "reindex")
     owner.recovers()
     assert "first" in owner.does("list").out

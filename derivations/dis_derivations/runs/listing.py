@@ -43,10 +43,17 @@ class RunSummary:
 
 
 def list_runs(store: "Store") -> list[RunSummary]:
-    """Return the rooted runs, the newest first. A damaged run is listed with what is wrong with it."""
+    """Return the rooted runs, the newest first. A damaged run is listed with what is wrong with it.
+
+    Raises:
+        IntegrityError: The index or a root is damaged.
+    """
     kept: dict[Digest, dict[str, Root]] = {}
     for name, root in store.roots().items():
         kept.setdefault(root.object, {})[name] = root
+    # Asked outside of any run: a damaged index is no run's fault, and its error says how it is rebuilt.
+    for digest in kept:
+        store.is_valid(digest)
     summaries = (_summary(store, digest, roots) for digest, roots in kept.items())
     found = [summary for summary in summaries if summary is not None]
     return sorted(found, key=lambda run: (run.date, run.bundle), reverse=True)
