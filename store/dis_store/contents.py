@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from dis_store.digest import Digest
@@ -59,21 +60,32 @@ def resolve_all(digest: Digest, trees: Trees, layout: Layout) -> list[ResolvedFi
     """Return every file that the object shows, sorted by the bytes of its path.
 
     Raises:
-        IntegrityError: An object is not valid, or the references name more than a million files.
+        IntegrityError: An object is not valid, or references lead to more than a million entries.
     """
-    found: list[ResolvedFile] = []
-    for file in _walk(digest, None, "", trees, layout):
-        found.append(file)
-        if len(found) > MAX_FILES:
-            raise IntegrityError(f"the object {digest} shows more than {MAX_FILES} files")
+    # Entries are counted, not files: references that fan out and end in empty objects show no file at all.
+    steps = count(1)
+
+    def step() -> None:
+        if next(steps) > MAX_FILES:
+            raise IntegrityError(
+                f"the object {digest} is refused", cause=f"its references lead to more than {MAX_FILES} entries"
+            )
+
+    found = _walk(digest, None, "", trees, layout, step)
     return sorted(found, key=lambda file: file.path.encode())
 
 
 def _walk(
-    digest: Digest, below: str | None, shown_as: str, trees: Trees, layout: Layout
+    digest: Digest,
+    below: str | None,
+    shown_as: str,
+    trees: Trees,
+    layout: Layout,
+    step: Callable[[], None],
 ) -> Iterator[ResolvedFile]:
     """Yield the files at or below the entry or directory `below` of an object, renamed to `shown_as`."""
     for entry in trees(digest).entries:
+        step()
         rest = _below(entry.path, below)
         if rest is None:
             continue
@@ -81,7 +93,7 @@ def _walk(
         if isinstance(entry, FileEntry):
             yield _resolved(shown, entry, digest, layout)
         else:
-            yield from _walk(entry.object, entry.subpath, shown, trees, layout)
+            yield from _walk(entry.object, entry.subpath, shown, trees, layout, step)
 
 
 def _below(path: str, directory: str | None) -> str | None:

@@ -1,12 +1,13 @@
 """Roots: the names that keep objects from garbage collection."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
-from dis_store.errors import InvalidInputError
+from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation, missing
 from dis_store.layout import Layout
 from dis_store.path_rules import check_path
@@ -57,8 +58,6 @@ def root_from_json(document: dict[str, Any], name: str) -> Root:
     Raises:
         IntegrityError: A field is missing or malformed.
     """
-    from dis_store.errors import IntegrityError
-
     try:
         return Root(
             object=Digest(document["object"]),
@@ -84,18 +83,25 @@ def check_name(name: str) -> None:
     Raises:
         InvalidInputError: The name is refused.
     """
-    check_path(name)
-    cause = None
-    if "/" in name:
-        cause = "it holds a slash, which makes it a path"
-    elif name.startswith(("-", ".")):
-        cause = f"it begins with {name[0]!r}"
-    elif name.endswith((_SUFFIX, ".tar.gz", ".tar.zst")):
-        cause = "its ending makes it a path"
-    elif len(name.encode()) > MAX_NAME_BYTES:
-        cause = f"it is longer than {MAX_NAME_BYTES} bytes"
+    cause = _fault_of_name(name)
     if cause is not None:
-        raise InvalidInputError(f"the root name {name!r} is refused", cause=cause)
+        raise InvalidInputError(f"the root name {name[:200]!r} is refused", cause=cause)
+
+
+def _fault_of_name(name: str) -> str | None:
+    if "/" in name:
+        return "it holds a slash, which makes it a path"
+    if name.startswith(("-", ".")):
+        return f"it begins with {name[0]!r}"
+    if name.endswith((_SUFFIX, ".tar", ".tgz")) or ".tar." in name:
+        return "its ending makes it a path"
+    try:
+        check_path(name)
+    except InvalidInputError as refusal:
+        return refusal.cause
+    if len(name.encode()) > MAX_NAME_BYTES:
+        return f"it is longer than {MAX_NAME_BYTES} bytes"
+    return None
 
 
 def set_root(foundation: Foundation, name: str, root: Root) -> None:
@@ -126,24 +132,67 @@ def read_root(layout: Layout, name: str) -> Root | None:
     Raises:
         IntegrityError: Its record is damaged.
     """
+    path = layout.root(name)
     try:
-        data = layout.root(name).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    return Root.decode(data, name=f"the root {name!r}")
+    try:
+        return Root.decode(data, name=f"the root {name!r}")
+    except IntegrityError as error:
+        raise IntegrityError(
+            error.what,
+            cause=f"{path}: {error.cause}",
+            hint=_remedy([name]),
+        ) from error
+
+
+def _remedy(names: Sequence[str]) -> str:
+    import shlex
+
+    return f"put back a copy, or give up what was kept: dis root remove {shlex.join(names)}"
+
+
+@dataclass(frozen=True)
+class RootSurvey:
+    """All named roots, by name: those that can be read, and what is wrong with the others."""
+
+    good: Mapping[str, Root]
+    damaged: Mapping[str, IntegrityError]
+
+
+def survey_roots(layout: Layout) -> RootSurvey:
+    """Read all named roots, and let the damaged ones stop nobody."""
+    good: dict[str, Root] = {}
+    damaged: dict[str, IntegrityError] = {}
+    for path in sorted(layout.room("roots").glob(f"*{_SUFFIX}")):
+        name = path.name.removesuffix(_SUFFIX)
+        try:
+            root = read_root(layout, name)
+        except IntegrityError as error:
+            damaged[name] = error
+        else:
+            if root is not None:
+                good[name] = root
+    return RootSurvey(good, damaged)
 
 
 def read_roots(layout: Layout) -> dict[str, Root]:
     """Return all named roots, by name.
 
     Raises:
-        IntegrityError: A record is damaged. Nobody may guess what it kept.
+        IntegrityError: Records are damaged. Nobody may guess what they kept.
     """
-    names = sorted(
-        path.name.removesuffix(_SUFFIX) for path in layout.room("roots").glob(f"*{_SUFFIX}")
-    )
-    found = ((name, read_root(layout, name)) for name in names)
-    return {name: root for name, root in found if root is not None}
+    survey = survey_roots(layout)
+    if len(survey.damaged) > 1:
+        raise IntegrityError(
+            f"{len(survey.damaged)} roots are damaged",
+            cause="\n".join(map(str, survey.damaged.values())),
+            hint=_remedy(list(survey.damaged)),
+        )
+    for error in survey.damaged.values():
+        raise error
+    return dict(survey.good)
 
 
 def remove_root(foundation: Foundation, name: str) -> None:

@@ -297,7 +297,7 @@ def test_references_that_multiply_are_refused(
     digest = write_text(store, "laugh")
     for _ in range(10):
         digest = write_tree(store, {}, {f"{number}": (digest, None) for number in range(3)})
-    with pytest.raises(IntegrityError, match="more than 1000 files"):
+    with pytest.raises(IntegrityError, match="more than 1000 entries"):
         store.files(digest)
 
 
@@ -355,3 +355,17 @@ def test_the_audit_agrees_on_what_b3sum_would_print(store: Store) -> None:
     assert Digest.of(manifest.read_bytes()) == digest
     assert Tree.decode(manifest.read_bytes()) == store.tree(digest)
     assert hashlib.sha256(b"data").hexdigest() == Sha256.of(b"data").hex
+
+
+def test_references_that_fan_out_to_nothing_are_refused_and_not_followed_for_ever(
+    store: Store,
+) -> None:
+    with store.new_tree() as tree:
+        below = tree.register()
+    for _ in range(40):
+        with store.new_tree() as tree:
+            tree.reference("a", below)
+            tree.reference("b", below)
+            below = tree.register()
+    with pytest.raises(IntegrityError, match="more than 1000000 entries"):
+        store.files(below)

@@ -59,7 +59,7 @@ class Alignment:
         pairs: The requests that both runs have, in the order of A.
         only_a: Ids of requests that only A has, in its order.
         only_b: Ids of requests that only B has, in its order.
-        same_order: Whether the requests of both runs are in the same order.
+        same_order: Whether the requests that both runs have are in the same order.
     """
 
     pairs: tuple[SequencePair, ...]
@@ -88,8 +88,8 @@ def align(a: Bundle, b: Bundle) -> Alignment:
         ),
         only_a=tuple(sequence.id for sequence in a.sequences if sequence.id not in b.by_id),
         only_b=tuple(sequence.id for sequence in b.sequences if sequence.id not in a.by_id),
-        same_order=[sequence.id for sequence in a.sequences]
-        == [sequence.id for sequence in b.sequences],
+        same_order=[sequence.id for sequence in a.sequences if sequence.id in b.by_id]
+        == [sequence.id for sequence in b.sequences if sequence.id in a.by_id],
     )
 
 

@@ -204,3 +204,12 @@ def test_a_bundle_that_is_longer_by_a_byte_is_another_one(
 
     assert report.same
     assert not report.bundles_identical
+
+
+def test_a_subset_of_the_requests_is_not_another_order(diff: Diff) -> None:
+    both = Run(answers=(Answer("first", (5,)), Answer("second", (8,)), Answer("third", (9,))))
+    subset = both.having(answers=(both.answers[0], both.answers[2]))
+    swapped = both.having(answers=(both.answers[1], both.answers[0], both.answers[2]))
+
+    assert not [note for note in diff(both, subset).notes if "order" in note]
+    assert [note for note in diff(both, swapped).notes if "order" in note]
