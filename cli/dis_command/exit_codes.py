@@ -2,7 +2,8 @@
 
 EXIT_CODES = {
     0: "done; for the questions diff, verify, why-depends, why-alive and realize --rebuild: yes",
-    1: "the answer is no: the results differ, the grade is not conformant, a rebuild made other bits",
+    1: "the answer is no: the results differ, the grade is not conformant, a rebuild made other bits, nothing refers "
+    "to it or keeps it",
     2: "wrong usage, or an invalid manifest, lock, reference or config.toml",
     3: "a build, a fetch or a run failed, or dis itself did",
     4: "integrity: a digest or a stored object is not what it must be",

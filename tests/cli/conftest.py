@@ -11,6 +11,10 @@ import pytest
 from command_line import ROOT, SHORTER, Dis, Realised, call
 from run_shelf import make_writable
 
+_VARIABLES = (
+    "DIS_DEBUG", "DIS_PROGRESS", "DIS_PAGER", "PAGER", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE",
+)  # fmt: skip
+
 
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -70,7 +74,7 @@ def dis() -> Dis:
 @pytest.fixture(autouse=True)
 def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep the tests away from the user's settings, and in a directory of their own."""
-    for name in ("DIS_DEBUG", "DIS_PROGRESS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+    for name in _VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "xdg" / name.lower()))

@@ -27,6 +27,7 @@ def commands(
 
 
 COMMANDS = list(commands())
+GLOBAL_FLAGS = [f"--{name.replace('_', '-')}" for name in GLOBAL_OPTIONS]
 LEAVES = [(path, each) for path, each, _ in COMMANDS if not isinstance(each, LazyGroup)]
 
 
@@ -56,9 +57,9 @@ def section_of(path: str) -> str:
 
 
 def test_every_global_option_is_on_the_page() -> None:
-    for name in GLOBAL_OPTIONS:
-        assert f"`--{name}" in PAGE
-    for variable in ("DIS_STORE", "DIS_PROGRESS", "DIS_DEBUG", "NO_COLOR"):
+    for flag in GLOBAL_FLAGS:
+        assert f"`{flag}" in PAGE
+    for variable in ("DIS_STORE", "DIS_PROGRESS", "DIS_DEBUG", "NO_COLOR", "DIS_PAGER"):
         assert variable in PAGE
 
 
@@ -100,4 +101,4 @@ def test_every_option_with_a_variable_shows_it(dis: Dis) -> None:
 def test_every_command_takes_json_and_the_global_options(path: str) -> None:
     command = dict(LEAVES)[path]
     names = {name for param in command.params for name in param.opts}
-    assert {"--json", *(f"--{name}" for name in GLOBAL_OPTIONS)} <= names
+    assert {"--json", *GLOBAL_FLAGS} <= names

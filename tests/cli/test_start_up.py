@@ -1,6 +1,5 @@
 """What a call of the command imports: the no-op path is what people run most."""
 
-import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -9,17 +8,7 @@ import pytest
 
 from command_line import ROOT, SHORTER, Realised
 from dis_derivations.version import VERSION
-
-HEAVY = ("pydantic", "huggingface_hub", "docker", "oras", "numpy", "rich", "jinja2", "tokenizers")
-_IMPORT = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", re.MULTILINE)
-
-
-def imported(python: str, *argv: str) -> tuple[set[str], str]:
-    """Return the top-level packages that a call imports, and its stdout."""
-    result = subprocess.run(
-        [python, "-X", "importtime", "-m", *argv], capture_output=True, text=True, check=True
-    )
-    return {name.partition(".")[0] for name in _IMPORT.findall(result.stderr)}, result.stdout
+from imported_packages import HEAVY, imported
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from dis_command.session import Session
     help="Write the description here, and print FILE.",
 )
 @click.option("--update-lock", is_flag=True, help="Pin every file of the manifest again first.")
+@click.option("--name", metavar="ROOT", help="Keep the result under this name.")
 @set_option
 @jobs_option
 @json_option
@@ -43,6 +44,7 @@ def build(
     config_option: str | None,
     output: Path | None,
     update_lock: bool,
+    name: str | None,
     overrides: tuple[str, ...],
     jobs: int | None,
 ) -> None:
@@ -58,6 +60,7 @@ def build(
         config=Path(chosen_config(config, config_option)),
         overrides=overrides,
         jobs=job_count(jobs),
+        root=name,
     )
     with session.open_store() as store, session.reporting() as reporter:
         metadata = build_closure(store, request, reporter, update_lock=update_lock)

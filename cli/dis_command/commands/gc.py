@@ -62,11 +62,18 @@ def gc(
     given, a root is dropped when both allow it. Roots that people named are
     never dropped.
     """
+    from dis_command.upkeep import collecting
     from dis_store import RetirementPolicy
 
     policy = RetirementPolicy(older_than=older_than, keep_last=keep_last)
-    with session.open_store() as store:
-        report = store.collect_garbage(dry_run=dry_run, policy=policy, drop_inputs=drop_inputs)
+    with (
+        session.open_store() as store,
+        session.reporting() as reporter,
+        collecting(reporter) as progress,
+    ):
+        report = store.collect_garbage(
+            dry_run=dry_run, policy=policy, drop_inputs=drop_inputs, progress=progress
+        )
     session.print_result(lambda: _document(report), lambda: _text(report))
 
 

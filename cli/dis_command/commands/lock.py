@@ -59,8 +59,8 @@ def lock(
 
     loaded = load_manifest(Path(chosen_config(config, config_option)), overrides)
     location = LockLocation.of(loaded.raw) if output is None else LockLocation(output)
-    with session.open_store() as store:
-        made, path = make_lock(store, loaded, location, update=update)
+    with session.open_store() as store, session.reporting() as reporter:
+        made, path = make_lock(store, loaded, location, update=update, reporter=reporter)
     session.print_result(lambda: _document(made, path), lambda: _text(made))
     session.say(f"locked {len(made.artifacts)} files in {path}")
 

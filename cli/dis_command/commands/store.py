@@ -20,14 +20,26 @@ if TYPE_CHECKING:
     from dis_store import Problem, ReindexReport, VerificationReport
 
 _MODULE = "dis_command.commands.store"
+_CONTENT = "dis_command.commands.store_content"
 _DAMAGED = 4
 
 
 @click.group(
     "store",
     cls=LazyGroup,
-    examples=("dis store verify --all", "dis store verify first", "dis store path"),
+    examples=("dis store add model/ --name model", "dis store verify --all", "dis store stats"),
     lazy={
+        "add": LazyCommand(_CONTENT, "add", "Make objects of files or directories."),
+        "export": LazyCommand(
+            _CONTENT, "export", "Write objects with all they refer to as one archive."
+        ),
+        "import": LazyCommand(
+            _CONTENT, "import_", "Bring the objects of an archive into the store."
+        ),
+        "optimise": LazyCommand(
+            _CONTENT, "optimise", "Let equal files of the store share their space."
+        ),
+        "stats": LazyCommand(_CONTENT, "stats", "Count what the store holds."),
         "verify": LazyCommand(
             _MODULE, "verify", "Read objects again and compare them with their digests."
         ),
@@ -36,7 +48,7 @@ _DAMAGED = 4
     },
 )
 def store() -> None:
-    """Verify and rebuild the store itself."""
+    """Fill, count, verify and rebuild the store itself."""
 
 
 @command(
@@ -53,6 +65,7 @@ def verify(session: Session, refs: tuple[str, ...], everything: bool, jobs: int 
     A REF stands for the object and all that it refers to. Nothing is changed.
     The exit code is 4 when anything is not what it must be.
     """
+    from dis_command.upkeep import verifying
     from dis_derivations.runs.reference import resolve
 
     if everything == bool(refs):
@@ -61,7 +74,8 @@ def verify(session: Session, refs: tuple[str, ...], everything: bool, jobs: int 
         digests = None
         if refs:
             digests = opened.closure([resolve(opened, ref).object() for ref in refs])
-        report = opened.verify(digests, jobs=job_count(jobs))
+        with session.reporting() as reporter, verifying(reporter) as progress:
+            report = opened.verify(digests, jobs=job_count(jobs), progress=progress)
     session.print_result(lambda: _verified(report), lambda: _verified_text(report))
     return 0 if report.ok else _DAMAGED
 

@@ -11,7 +11,7 @@ from dis_derivations.graph.keys import fixed_output_key
 from dis_derivations.lock.document import LockedFile
 from dis_derivations.lock.staleness import retrieval_of
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile
-from dis_derivations.sources.source import Source, WantedFile
+from dis_derivations.sources.source import Source, WantedFile, uncounted
 from dis_store.digest import Digest, Sha256
 
 if TYPE_CHECKING:
@@ -46,11 +46,15 @@ class Mismatch:
 
 
 def ingest_group(
-    store: "Store", plan: GroupPlan, check_interrupted: Callable[[], None]
+    store: "Store",
+    plan: GroupPlan,
+    check_interrupted: Callable[[], None],
+    on_bytes: Callable[[int], None] = uncounted,
 ) -> tuple[list[LockedFile], list[Mismatch]]:
     """Read the files of an artifact into one object, and record it under the key of its files.
 
     When a file is not what was declared, nothing is registered and the mismatches are returned.
+    `on_bytes` is told of each piece that was read.
 
     Raises:
         BuildError: A file cannot be read.
@@ -58,7 +62,7 @@ def ingest_group(
     started_at = now()
     wanted = [WantedFile(file.path) for file in plan.files]
     with store.new_tree(expected_bytes=plan.size) as tree:
-        written = plan.source.fetch(wanted, tree, check_interrupted)
+        written = plan.source.fetch(wanted, tree, check_interrupted, on_bytes)
         pairs = zip(plan.files, written, strict=True)
         mismatches = [
             Mismatch(plan.group.name, file.path, file.sha256, found.sha256, plan.source.describe())

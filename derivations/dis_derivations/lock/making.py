@@ -9,6 +9,7 @@ from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.lock.resolution import always, resolve_lock
 from dis_derivations.manifest.loading import LoadedManifest
+from dis_derivations.realisation.events import Reporter, silent
 
 if TYPE_CHECKING:
     from dis_store import Store
@@ -21,6 +22,7 @@ def make_lock(
     *,
     update: Collection[str] = (),
     before_reading: Callable[[Sequence[GroupPlan]], None] = always,
+    reporter: Reporter = silent,
 ) -> tuple[Lock, Path]:
     """Return the lock of a manifest and the file it was written to.
 
@@ -30,6 +32,7 @@ def make_lock(
         location: Where the lock is, if there is one, and goes. A lock that would not change is not written.
         update: Names of artifacts to pin again.
         before_reading: Told what is going to be read; may raise to prevent it.
+        reporter: Told how much was read.
 
     Raises:
         LockRefusedError: Lists every item that cannot be pinned, and why.
@@ -47,7 +50,12 @@ def make_lock(
         before_reading(plans)
 
     lock = resolve_lock(
-        loaded, store, previous=previous, update=update, before_reading=check_reading
+        loaded,
+        store,
+        previous=previous,
+        update=update,
+        before_reading=check_reading,
+        reporter=reporter,
     )
     if lock is previous and location.path is not None:
         return lock, location.path

@@ -10,12 +10,11 @@ from dis_store.errors import DisError
 
 
 def remaining_work(path: Path) -> tuple[DisError, ...]:
-    """Return what stands in the way of realising a manifest; nothing where it can be done now.
-
-    Raises:
-        InvalidInputError: The manifest itself is not valid.
-    """
-    loaded = load_manifest(path)
+    """Return what stands in the way of realising a manifest; nothing where it can be done now."""
+    try:
+        loaded = load_manifest(path)
+    except DisError as error:
+        return (error,)
     return tuple(_refusals(loaded))
 
 

@@ -1,6 +1,7 @@
 """Resolving a lock: every artifact of a manifest to the digests of bytes that were read."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from dis_derivations.lock.refusals import (
 from dis_derivations.lock.staleness import resolved_commits, retrieval_of, stale_artifacts
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
+from dis_derivations.realisation.events import Measure, Reporter, silent
+from dis_derivations.realisation.gauge import Gauge, measured
 from dis_derivations.sources.registry import open_source
 from dis_derivations.sources.source import Source
 from dis_store.errors import IntegrityError, InvalidInputError
@@ -41,6 +44,7 @@ def resolve_lock(
     update: Collection[str] = (),
     check_interrupted: Callable[[], None] = _never_interrupted,
     before_reading: Callable[[Sequence[GroupPlan]], None] = always,
+    reporter: Reporter = silent,
 ) -> Lock:
     """Return the lock of a manifest; files of local sources are read into the store on the way.
 
@@ -53,6 +57,7 @@ def resolve_lock(
         check_interrupted: Called between files; raises when the user asked to stop.
         before_reading: Told what is going to be read, when nothing of it is refused; may raise to
             prevent it.
+        reporter: Told how much was read.
 
     Returns:
         `previous` itself when nothing in it would change.
@@ -70,12 +75,13 @@ def resolve_lock(
     plans = _plan(loaded, fresh)
     before_reading(plans)
     found: list[LockedFile] = [file for files in kept.values() for file in files]
-    mismatches: list[Mismatch] = []
-    for plan in plans:
-        locked, wrong = ingest_group(store, plan, check_interrupted)
-        found += locked
-        mismatches += wrong
-    _refuse_mismatches(mismatches)
+    with _reading(reporter, loaded, plans) as gauge:
+        mismatches: list[Mismatch] = []
+        for plan in plans:
+            locked, wrong = ingest_group(store, plan, check_interrupted, gauge.add)
+            found += locked
+            mismatches += wrong
+        _refuse_mismatches(mismatches)
     lock = Lock(
         manifest_id=loaded.manifest_id,
         generated_at=now(),
@@ -85,6 +91,20 @@ def resolve_lock(
     if previous is not None and replace(lock, generated_at=previous.generated_at) == previous:
         return previous
     return lock
+
+
+def _reading(
+    reporter: Reporter, loaded: LoadedManifest, plans: Sequence[GroupPlan]
+) -> AbstractContextManager[Gauge]:
+    files = sum(len(plan.files) for plan in plans)
+    noun = "file" if files == 1 else "files"
+    return measured(
+        reporter if plans else silent,
+        str(loaded.path),
+        f"reading {files} {noun}",
+        Measure("bytes", 0, sum(plan.size for plan in plans)),
+        finished=f"read {files} {noun}",
+    )
 
 
 def plan_lock(loaded: LoadedManifest) -> list[GroupPlan]:

@@ -1,6 +1,5 @@
 """What `dis build` says of a runtime closure: what an engine loads, by digest and size."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from dis_store.digest import Digest
 
 if TYPE_CHECKING:
     from dis_derivations.lock.document import Lock
+    from dis_derivations.manifest.loading import LoadedManifest
     from dis_derivations.realisation.events import Reporter
     from dis_store import Store
 
@@ -31,18 +31,19 @@ def build_closure(
     Raises:
         DisError: As `realise_target` and, with `update_lock`, as `make_lock`.
     """
+    from dis_derivations.manifest.loading import load_manifest
     from dis_derivations.realisation.manifest_target import realise_target
 
     if update_lock:
-        _lock_again(store, request)
+        _lock_again(store, request, reporter)
     realised = realise_target(store, replace(request, target=_TARGET), reporter)
-    lock = _lock_of(request)
+    loaded = load_manifest(request.config, request.overrides)
     return {
         "schema_version": 1,
         "kind": KIND,
         "name": realised.name,
-        "manifest_id": str(lock.manifest_id),
-        "lock_id": str(lock.lock_id),
+        "manifest_id": str(loaded.manifest_id),
+        "lock_id": str(_lock_of(loaded).lock_id),
         "derivation": str(realised.derivation),
         **_described(store, realised.main_output),
     }
@@ -69,22 +70,21 @@ def _described(store: "Store", closure: Digest) -> dict[str, Any]:
     }
 
 
-def _lock_again(store: "Store", request: TargetRequest) -> None:
+def _lock_again(store: "Store", request: TargetRequest, reporter: "Reporter") -> None:
     from dis_derivations.lock.location import LockLocation
     from dis_derivations.lock.making import make_lock
     from dis_derivations.manifest.artifact_groups import artifact_groups
     from dis_derivations.manifest.loading import load_manifest
 
     loaded = load_manifest(request.config, request.overrides)
-    names: Collection[str] = [group.name for group in artifact_groups(loaded)]
-    make_lock(store, loaded, LockLocation.of(loaded.raw), update=names)
+    names = [group.name for group in artifact_groups(loaded)]
+    make_lock(store, loaded, LockLocation.of(loaded.raw), update=names, reporter=reporter)
 
 
-def _lock_of(request: TargetRequest) -> "Lock":
+def _lock_of(loaded: "LoadedManifest") -> "Lock":
     """Return the lock that the realisation used: it made one where none was there."""
     from dis_derivations.lock.document import Lock
     from dis_derivations.lock.location import LockLocation
-    from dis_derivations.manifest.reading import read_manifest_files
 
-    location = LockLocation.of(read_manifest_files(request.config, request.overrides))
+    location = LockLocation.of(loaded.raw)
     return Lock.decode(location.read() or b"", name=str(location.path or "the embedded lock"))

@@ -51,7 +51,7 @@ class _Place:
 
 
 def keepers(store: "Store", target: Digest) -> list[Keeper]:
-    """Return the roots that keep an object, named ones first.
+    """Return the roots that keep an object: named ones first, of these the nearest ones.
 
     Objects that living processes hold are kept as well, for as long as these processes live; that is not told.
     """
@@ -61,7 +61,7 @@ def keepers(store: "Store", target: Digest) -> list[Keeper]:
         if (steps := _way(store, root, target)) is not None
     ]
     order: tuple[RootKind, ...] = ("named", "link", "automatic")
-    return sorted(found, key=lambda each: (order.index(each.kind), each.root))
+    return sorted(found, key=lambda each: (order.index(each.kind), len(each.steps), each.root))
 
 
 def _roots(store: "Store") -> Iterator[tuple[str, RootKind, "Root"]]:

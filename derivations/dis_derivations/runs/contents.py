@@ -102,10 +102,13 @@ class Contents:
         from blake3 import blake3
 
         hashed = blake3()
-        with self._real[file.path].open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                hashed.update(chunk)
-                yield chunk
+        try:
+            with self._real[file.path].open("rb") as stream:
+                while chunk := stream.read(_CHUNK_BYTES):
+                    hashed.update(chunk)
+                    yield chunk
+        except FileNotFoundError as error:
+            raise IntegrityError(f"{file.path} of {self._ref} is not there any more") from error
         if file.blake3 is not None and hashed.hexdigest() != file.blake3:
             raise IntegrityError(
                 f"{file.path} is damaged: what was read is not what it must be",

@@ -1,5 +1,6 @@
 """A file outside the store that appears whole or not at all."""
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -8,6 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+
+# How file systems say that they have none.
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 @contextmanager
@@ -24,11 +28,7 @@ def appearing(target: Path, *, replace: bool = True) -> Iterator[BinaryIO]:
     """
     try:
         if target.is_dir() or (not replace and os.path.lexists(target)):
-            raise InvalidInputError(
-                f"{target} is there already",
-                cause="it is a directory" if target.is_dir() else None,
-                hint="name another file" + ("" if target.is_dir() else ", or replace it: --force"),
-            )
+            raise _there_already(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".{target.name[:200]}.{secrets.token_hex(8)}"
         try:
@@ -59,6 +59,18 @@ def _move_where_nothing_is(temporary: Path, target: Path) -> None:
     try:
         os.link(temporary, target)
     except FileExistsError as error:
-        raise InvalidInputError(
-            f"{target} is there already", hint="name another file, or replace it: --force"
-        ) from error
+        raise _there_already(target) from error
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise _there_already(target) from error
+        temporary.rename(target)
+
+
+def _there_already(target: Path) -> InvalidInputError:
+    if target.is_dir():
+        return InvalidInputError(f"{target} is a directory", hint="name a file")
+    return InvalidInputError(
+        f"{target} is there already", hint="name another file, or replace it: --force"
+    )

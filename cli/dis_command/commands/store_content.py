@@ -1,0 +1,219 @@
+"""`dis store add`, `export`, `import`, `optimise`, `stats`: what is in the store, in and out of it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from dis_command import completion
+from dis_command.command import command, job_count, json_option, pass_session, ref_argument
+from dis_command.session import Session
+from dis_command.terminal import count_text, size_text
+
+if TYPE_CHECKING:
+    from dis_store import Census, Digest, Store
+
+_DAMAGED = 4
+_STREAM = "-"
+
+
+@command(
+    "add",
+    examples=("dis store add model/ --name model", "dis store add --adopt ~/models/tiny.gguf"),
+)
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    type=click.Path(path_type=Path),
+    shell_complete=completion.files,
+)
+@click.option("--name", metavar="ROOT", help="Keep the object under this name.")
+@click.option("--adopt", is_flag=True, help="Move the files into the store, not copy them.")
+@json_option
+@pass_session
+def add(session: Session, paths: tuple[Path, ...], name: str | None, adopt: bool) -> None:
+    """Make objects of files or directories.
+
+    Each PATH becomes an object, and its path in the store is printed. Symlinks,
+    devices, empty directories and names that do not work everywhere are refused.
+    With --adopt the files move into the store: they are gone from PATH once the
+    store has them safely.
+    """
+    from dis_store import Root, add_path
+
+    if name is not None and len(paths) > 1:
+        raise click.UsageError("--name names one object: give one PATH with it")
+    added: list[tuple[Path, Digest]] = []
+    with session.open_store() as store:
+        if name is not None:
+            store.root(name)  # refuses a bad name now, and not after the work
+        for path in paths:
+            digest = add_path(store, path, adopt=adopt, jobs=job_count(None))
+            added.append((path, digest))
+            if name is not None:
+                store.set_root(name, Root(digest, label=str(path.name)))
+        if name is None:
+            _say_unrooted(session)
+        session.print_result(
+            lambda: [_added(store, path, digest) for path, digest in added],
+            lambda: "\n".join(str(store.object_path(digest)) for _, digest in added),
+        )
+
+
+def _added(store: "Store", path: Path, digest: "Digest") -> dict[str, object]:
+    return {
+        "source": str(path),
+        "digest": str(digest),
+        "path": str(store.object_path(digest)),
+        "size": store.object_size(digest),
+    }
+
+
+def _say_unrooted(session: Session) -> None:
+    session.say("note: no root keeps it, so dis gc frees it; give it one: dis root add NAME DIGEST")
+
+
+@command(
+    "export",
+    examples=(
+        "dis store export first --output first.tar",
+        "dis store export first | zstd > first.tar.zst",
+    ),
+)
+@ref_argument("refs", "REF...", nargs=-1, required=True)
+@click.option("--output", metavar="FILE", default=_STREAM, help="Where to.  [default: stdout]")
+@json_option
+@pass_session
+def export(session: Session, refs: tuple[str, ...], output: str) -> None:
+    """Write objects with all they refer to as one archive.
+
+    The same objects make the same bytes every time. It is a tar archive in
+    which every file bears its BLAKE3 as its name; dis store import reads it.
+    """
+    from dis_derivations.runs.reference import resolve
+    from dis_store import export_closures
+
+    if output == _STREAM and session.as_json:
+        raise click.UsageError("the archive goes to stdout: give --output FILE with --json")
+    if output == _STREAM and sys.stdout.isatty():
+        raise click.UsageError("an archive is nothing for a terminal: give --output FILE")
+    with session.open_store() as store:
+        digests = [resolve(store, ref).object() for ref in refs]
+        with _written(output) as stream:
+            done = export_closures(store, digests, stream)
+    if output != _STREAM:
+        session.print_result(
+            lambda: {"schema_version": 1, "path": output, **asdict(done)}, lambda: output
+        )
+
+
+@contextmanager
+def _written(output: str) -> Iterator[BinaryIO]:
+    if output == _STREAM:
+        yield sys.stdout.buffer
+        return
+    from dis_derivations.runs.output_file import appearing
+
+    with appearing(Path(output)) as stream:
+        yield stream
+
+
+@command(
+    "import", examples=("dis store import first.tar", "zstd -dc f.tar.zst | dis store import -")
+)
+@click.argument("file", metavar="FILE|-", shell_complete=completion.files)
+@json_option
+@pass_session
+def import_(session: Session, file: str) -> None:
+    """Bring the objects of an archive into the store.
+
+    Nothing is registered before every byte was compared with its digest, and an
+    object only with all it refers to. Prints the objects that were exported.
+    """
+    from dis_store import import_closures
+
+    with session.open_store() as store, _opened(file) as stream:
+        done = import_closures(store, stream, name=file if file != _STREAM else "the archive")
+        _say_unrooted(session)
+        session.print_result(
+            lambda: {
+                "schema_version": 1,
+                "roots": [str(digest) for digest in done.roots],
+                "objects": done.objects,
+                "new": done.new,
+            },
+            lambda: "\n".join(str(store.object_path(digest)) for digest in done.roots),
+        )
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    from dis_store import InvalidInputError
+
+    if file == _STREAM:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb", buffering=0)  # noqa: SIM115 - only opening it may fail here
+    except OSError as error:
+        raise InvalidInputError(f"{file} cannot be read", cause=error.strerror) from error
+    with stream:
+        yield stream
+
+
+@command("optimise", examples=("dis store optimise",))
+@json_option
+@pass_session
+def optimise(session: Session) -> int:
+    """Let equal files of the store share their space.
+
+    Files are shared as they come in; this finds what is not shared. The exit
+    code is 4 when a file is not what it must be.
+    """
+    with session.open_store() as store:
+        report = store.optimise()
+    damaged = [str(path) for path in report.damaged]
+    text = f"{count_text(report.files, 'file')} shared now, {size_text(report.freed_bytes)} freed"
+    session.print_result(
+        lambda: {"schema_version": 1, **asdict(report), "damaged": damaged},
+        lambda: "\n".join([*(f"damaged: {path}" for path in damaged), text]),
+    )
+    return _DAMAGED if damaged else 0
+
+
+@command("stats", examples=("dis store stats", "dis store stats --json"))
+@json_option
+@pass_session
+def stats(session: Session) -> None:
+    """Count what the store holds."""
+    with session.open_store() as store:
+        census = store.census()
+    session.print_result(
+        lambda: {"schema_version": 1, "path": str(session.store_path), **asdict(census)},
+        lambda: _stats_text(census),
+    )
+
+
+def _stats_text(census: "Census") -> str:
+    from dis_command.table import aligned
+
+    rows = [
+        ("objects", str(census.objects)),
+        ("different files", str(census.files)),
+        ("size", size_text(census.bytes)),
+        ("shared", size_text(census.shared_bytes)),
+        ("derivations", str(census.derivations)),
+        ("builds", str(census.realisations)),
+        ("roots", str(census.roots)),
+        ("result links", str(census.result_links)),
+        ("in quarantine", str(census.quarantined)),
+        ("index", size_text(census.index_bytes)),
+        ("free space", size_text(census.free_bytes)),
+    ]
+    return aligned(rows)

@@ -1,0 +1,15 @@
+"""What a process of the command imports."""
+
+import re
+import subprocess
+
+HEAVY = ("pydantic", "huggingface_hub", "docker", "oras", "numpy", "rich", "jinja2", "tokenizers")
+_IMPORT = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", re.MULTILINE)
+
+
+def imported(python: str, *argv: str) -> tuple[set[str], str]:
+    """Return the top-level packages that a call imports, and its stdout."""
+    result = subprocess.run(
+        [python, "-X", "importtime", "-m", *argv], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in _IMPORT.findall(result.stderr)}, result.stdout
