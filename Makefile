@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ORACLE := .venv-oracle
 
-.PHONY: help setup demo test oracle lint types imports check coverage clean
+.PHONY: help setup demo test oracle lint types imports check coverage bench-peers bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,5 +48,11 @@ check: lint types imports ## All static checks
 coverage: setup ## Measure the coverage of the whole suite
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
+bench-peers: ## Install what the benchmarks compare with; wants root
+	apt-get install --yes nix-bin
+
+bench: setup ## Measure dis beside its peers, and write docs/performance.md (GROUPS=adding: one group)
+	PYTHONPATH=store:derivations:cli:tests/support:tests/benchmarks $(BIN)/python tests/benchmarks/bench.py $(GROUPS)
+
 clean: ## Remove both environments and caches
-	rm -rf $(VENV) $(ORACLE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* dist
+	rm -rf $(VENV) $(ORACLE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist

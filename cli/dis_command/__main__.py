@@ -1,6 +1,6 @@
 """`python -m dis_command` is `dis`."""
 
-from dis_command.main import main
+from dis_command.start import main
 
 if __name__ == "__main__":
     main()

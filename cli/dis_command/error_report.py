@@ -19,10 +19,12 @@ class UnexpectedError(DisError):
 
 
 def render_block(error: DisError, *, color: bool) -> str:
-    """Return `error: …`, `  cause: …` and `hint: …` as lines, with a newline at the end."""
+    """Return `error: …`, `  cause: …`, `  log: …` and `hint: …` as lines, with a newline at the end."""
     lines = [f"{_painted('error:', '31', color)} {_indented(error.what, ' ' * 7)}"]
     if error.cause:
         lines.append(f"  {_painted('cause:', '33', color)} {_indented(error.cause, ' ' * 9)}")
+    if error.log:
+        lines.append(f"  {_painted('log:', '33', color)} {_indented(error.log, ' ' * 7)}")
     if error.hint:
         lines.append(f"{_painted('hint:', '36', color)} {_indented(error.hint, ' ' * 6)}")
     return "\n".join(lines) + "\n"
@@ -36,6 +38,8 @@ def render_json(error: DisError) -> str:
         "hint": error.hint,
         "exit_code": error.exit_code,
     }
+    if error.log:
+        fields["log"] = error.log
     # A refused lock says item by item what cannot be pinned.
     if items := getattr(error, "items", None):
         fields["items"] = [item.as_json() for item in items]

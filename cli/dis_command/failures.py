@@ -1,6 +1,7 @@
 """What every exception means to the user: errors of ours, of the command line, of the system, and faults of dis."""
 
 import errno
+import sys
 from pathlib import Path
 
 import click
@@ -22,20 +23,47 @@ def as_dis_error(error: Exception, argv: list[str], session: Session) -> DisErro
         return _usage_error(error)
     if isinstance(error, click.Abort):
         return InvalidInputError("nothing was answered")
+    if isinstance(error, OSError) and (refused := _refused_by_system(error)) is not None:
+        return refused
+    from dis_command.error_report import unexpected
+
+    return unexpected(error, argv, session.environment)
+
+
+def _refused_by_system(error: OSError) -> DisError | None:
+    if _output_refuses(error):
+        return UnfitEnvironmentError(
+            "standard output cannot be written",
+            cause=error.strerror,
+            hint="make room where it goes, or send it elsewhere",
+        )
     if isinstance(error, FileNotFoundError) and _is_nowhere():
         return UnfitEnvironmentError(
             "the working directory is gone",
             cause="something removed it while it was in use",
             hint="go to a directory that exists: cd",
         )
-    if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
+    if error.errno in _ENVIRONMENT:
         thing = f"{error.filename}: " if error.filename is not None else ""
         return UnfitEnvironmentError(
             f"{thing}{error.strerror}", hint="see what is wrong with this machine: dis doctor"
         )
-    from dis_command.error_report import unexpected
+    return None
 
-    return unexpected(error, argv, session.environment)
+
+def _output_refuses(error: OSError) -> bool:
+    """Tell whether standard output was the cause."""
+    try:
+        # What it did not take is in its buffer, and is refused again.
+        sys.stdout.flush()
+    except OSError:
+        return True
+    # Without a buffer: of what the command itself writes to, nothing else has no name.
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    module = "" if place is None else str(place.tb_frame.f_globals.get("__name__"))
+    return error.filename is None and module.partition(".")[0] in {"dis_command", "click"}
 
 
 def _is_nowhere() -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from dis_command import completion
+from dis_command import completion, stopping
 from dis_command.program import dis
 from dis_command.session import Session
 
@@ -28,9 +28,9 @@ def main() -> NoReturn:
             stream, TextIOWrapper
         ):  # what the terminal's encoding does not have is written as an escape
             stream.reconfigure(errors="backslashreplace")
-    stopping = _StopSignals()
+    signals = _StopSignals()
     code = run(sys.argv[1:])
-    sys.exit(TERMINATED if stopping.terminated and code == INTERRUPTED else code)
+    sys.exit(TERMINATED if signals.terminated and code == INTERRUPTED else code)
 
 
 def _occupy_closed_streams() -> None:
@@ -129,8 +129,7 @@ class _StopSignals:
         if self._asked:
             os._exit(TERMINATED if self.terminated else INTERRUPTED)
         self._asked = True
-        # Not through sys.stderr: the signal may have come in the middle of a write to it.
-        os.write(2, b"stopping; press Ctrl-C again to stop at once\n")
+        stopping.announce()
         raise KeyboardInterrupt
 
 

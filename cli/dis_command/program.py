@@ -49,7 +49,7 @@ COMMANDS = {
     "why-alive": _entry("why_alive", "why_alive", "Print which roots keep an object.", _STORE),
     "root": _entry("root", "root", "Name objects, so that they are kept.", _STORE),
     "gc": _entry("gc", "gc", "Free what no root keeps.", _STORE),
-    "store": _entry("store", "store", "Verify and rebuild the store itself.", _STORE),
+    "store": _entry("store", "store", "Fill, count, verify and rebuild the store itself.", _STORE),
     "doctor": _entry("doctor", "doctor", "Check that this machine can do the work.", _MACHINE),
     "config": _entry("config", "config", "Show the settings of dis.", _MACHINE),
     "completion": _entry(

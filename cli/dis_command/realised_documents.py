@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dis_derivations.realisation.target import DryRun, RealisedTarget
+    from dis_derivations.realisation.dry_run import DryRun
+    from dis_derivations.realisation.target import RealisedTarget
     from dis_store import Store
     from dis_store.digest import Digest
 

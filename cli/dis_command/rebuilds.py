@@ -8,8 +8,9 @@ from dis_command.terminal import count_text
 
 if TYPE_CHECKING:
     from dis_derivations.comparison.report import DiffReport
+    from dis_derivations.realisation.rebuild import Rebuild
     from dis_derivations.realisation.reproductions import Reproductions
-    from dis_derivations.realisation.target import RealisedTarget, Rebuild
+    from dis_derivations.realisation.target import RealisedTarget
     from dis_store import Store
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dis_derivations.realisation.events import Reporter
     from dis_store import Store
 
-PROGRESS_MODES = ("auto", "plain", "none")
+PROGRESS_MODES = ("auto", "tty", "plain", "json", "none")
 
 
 @dataclass
@@ -67,15 +67,18 @@ class Session:
         return settings.store_path(self.store, self.environment)
 
     @contextmanager
-    def open_store(self) -> "Iterator[Store]":
+    def open_store(self, *, reading: bool = False) -> "Iterator[Store]":
         """Open the store, making it where there is none yet.
+
+        Args:
+            reading: Whether the command only asks, so that a store that may not be written will do.
 
         Raises:
             UnfitEnvironmentError: It cannot be opened or made.
         """
         from dis_store import Store
 
-        with Store.open(self.store_path) as store:
+        with Store.open(self.store_path, reading=reading) as store:
             yield store
 
     @contextmanager
@@ -83,21 +86,29 @@ class Session:
         """Give a reporter that shows events the way the options ask."""
         from dis_derivations.realisation.events import silent
 
-        mode = self.progress_mode
-        if mode == "none":
+        if self.progress_way == "none":
             yield silent
             return
-        from dis_command.progress import Progress
+        from dis_command.progress.showing import Progress
 
-        on_terminal = (
-            mode == "auto" and sys.stderr.isatty() and self.environment.get("TERM") != "dumb"
-        )
-        with Progress(sys.stderr, status_line=on_terminal, verbose=bool(self.verbose)) as progress:
+        with Progress(self) as progress:
             yield progress
 
     @property
+    def progress_way(self) -> str:
+        """`tty`, `plain`, `json` or `none`: what the mode comes to on this stderr.
+
+        Raises:
+            InvalidInputError: As `progress_mode`.
+        """
+        if self.progress_mode != "auto":
+            return self.progress_mode
+        is_terminal = sys.stderr.isatty() and self.environment.get("TERM") != "dumb"
+        return "tty" if is_terminal else "plain"
+
+    @property
     def progress_mode(self) -> str:
-        """`auto`, `plain` or `none`.
+        """`auto`, `tty`, `plain`, `json` or `none`.
 
         Raises:
             InvalidInputError: `DIS_PROGRESS` is something else.
@@ -117,7 +128,14 @@ class Session:
 
     def say(self, text: str) -> None:
         """Say something on stderr that is no result and no error."""
-        if not self.quiet:
+        if self.quiet:
+            return
+        sys.stdout.flush()  # what was printed before stays before, where both go to one place
+        if self.progress_way == "json":
+            from dis_command.progress.json_lines import note_line, utc_now
+
+            sys.stderr.write(note_line(text, utc_now()))
+        else:
             print(printable(text), file=sys.stderr)
 
     def print_line(self, text: str) -> None:

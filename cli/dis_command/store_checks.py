@@ -48,7 +48,7 @@ def _opens(session: Session, path: Path, place: Path) -> Check:
             )
         return Check("PASS", "store", f"{path}, not made yet")
     try:
-        with session.open_store() as store:
+        with session.open_store(reading=True) as store:
             count = len(store.roots())
     except DisError as error:
         return Check("FAIL", "store", str(error), error.hint)

@@ -7,6 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dis_store.addition import add_path
+    from dis_store.census import Census
+    from dis_store.closure_export import ExportedClosures, export_closures
+    from dis_store.closure_import import ImportedClosures, import_closures
     from dis_store.collection import CollectedObject, CollectionReport, RetirementPolicy
     from dis_store.contents import ResolvedFile
     from dis_store.digest import Digest, Sha256
@@ -20,7 +24,8 @@ if TYPE_CHECKING:
     )
     from dis_store.file_writer import FileWriter, WrittenFile
     from dis_store.inspection import Problem
-    from dis_store.locks import LockHolder
+    from dis_store.lock_holder import LockHolder
+    from dis_store.optimisation import OptimisationReport
     from dis_store.realisations import Input, Realisation
     from dis_store.reindexing import ReindexReport
     from dis_store.result_links import ResultLink
@@ -32,17 +37,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BuildError",
+    "Census",
     "CollectedObject",
     "CollectionReport",
     "Digest",
     "DisError",
+    "ExportedClosures",
     "FileEntry",
     "FileWriter",
+    "ImportedClosures",
     "Input",
     "IntegrityError",
     "InterruptedBuildError",
     "InvalidInputError",
     "LockHolder",
+    "OptimisationReport",
     "Problem",
     "Realisation",
     "ReferenceEntry",
@@ -58,9 +67,16 @@ __all__ = [
     "UnfitEnvironmentError",
     "VerificationReport",
     "WrittenFile",
+    "add_path",
+    "export_closures",
+    "import_closures",
 ]
 
 _HOMES = {
+    "addition": ("add_path",),
+    "census": ("Census",),
+    "closure_export": ("ExportedClosures", "export_closures"),
+    "closure_import": ("ImportedClosures", "import_closures"),
     "collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
     "contents": ("ResolvedFile",),
     "digest": ("Digest", "Sha256"),
@@ -74,7 +90,8 @@ _HOMES = {
     ),
     "file_writer": ("FileWriter", "WrittenFile"),
     "inspection": ("Problem",),
-    "locks": ("LockHolder",),
+    "lock_holder": ("LockHolder",),
+    "optimisation": ("OptimisationReport",),
     "realisations": ("Input", "Realisation"),
     "reindexing": ("ReindexReport",),
     "result_links": ("ResultLink",),

@@ -36,6 +36,11 @@ class ResolvedFile:
     real: Path
     owner: Digest
 
+    @property
+    def own_path(self) -> str:
+        """Where the owner has it."""
+        return "/".join(self.real.parts[self.real.parts.index(self.owner) + 1 :])
+
 
 def resolve_file(digest: Digest, path: str, trees: Trees, layout: Layout) -> ResolvedFile:
     """Return the file that the object shows at `path`.
@@ -68,7 +73,8 @@ def resolve_all(digest: Digest, trees: Trees, layout: Layout) -> list[ResolvedFi
     def step() -> None:
         if next(steps) > MAX_FILES:
             raise IntegrityError(
-                f"the object {digest} is refused", cause=f"its references lead to more than {MAX_FILES} entries"
+                f"the object {digest} is refused",
+                cause=f"its references lead to more than {MAX_FILES} entries",
             )
 
     found = _walk(digest, None, "", trees, layout, step)
@@ -123,3 +129,29 @@ def _continued(reference: ReferenceEntry, path: str) -> str:
 def _resolved(path: str, entry: FileEntry, owner: Digest, layout: Layout) -> ResolvedFile:
     real = layout.object(owner) / entry.path
     return ResolvedFile(path, entry.size, entry.blake3, entry.executable, real, owner)
+
+
+def read_verified(file: ResolvedFile) -> bytes:
+    """Return the content of a file that is small enough to be hashed every time.
+
+    Raises:
+        IntegrityError: It is gone, or not what it must be.
+    """
+    try:
+        data = file.real.read_bytes()
+    except FileNotFoundError as error:
+        raise changed(file, "it is not there any more") from error
+    found = Digest.of(data)
+    if found != file.blake3:
+        raise changed(file, f"its BLAKE3 is {found}, and must be {file.blake3}")
+    return data
+
+
+def changed(file: ResolvedFile, cause: str) -> IntegrityError:
+    """Return the error for a file of an object that is not what it must be."""
+    return IntegrityError(
+        f"{file.own_path} of the object {file.owner[:12]} has changed in the store",
+        cause=cause,
+        hint="see what else is damaged: dis store verify --all; then set it aside and make it again: "
+        "dis store reindex, dis realize CONFIG --rebuild",
+    )

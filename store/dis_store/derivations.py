@@ -1,34 +1,45 @@
 """Derivations as the store keeps them: canonical JSON under its own digest, and a table of what came out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
+from dis_store.index import Transaction
 from dis_store.layout import Layout
-from dis_store.records import write_record
+from dis_store.records import write_records
 
 
-def add(foundation: Foundation, data: bytes) -> Digest:
-    """Keep a derivation, from garbage collection too while this process lives; return its digest.
+def add(foundation: Foundation, records: Sequence[bytes]) -> list[Digest]:
+    """Keep derivations, from garbage collection too while this process lives; return their digests.
 
     Raises:
-        InvalidInputError: `data` is not canonical JSON of a derivation.
+        InvalidInputError: One of them is not canonical JSON of a derivation.
     """
-    check(data)
-    digest = Digest.of(data)
-    foundation.temp_roots.add([digest])
-    if not _is_known(foundation, digest, data):
-        with foundation.locks.sharing(), foundation.locks.placing(digest):
-            if not _is_known(foundation, digest, data):
-                write_record(foundation, foundation.layout.derivation(digest), data)
-                with foundation.index.transaction() as transaction:
-                    transaction.execute(
-                        "INSERT OR IGNORE INTO derivations(digest) VALUES (?)", (digest,)
-                    )
-    return digest
+    digests = [Digest.of(data) for data in records]
+    foundation.temp_roots.add(digests)
+    missing = {
+        digest: data
+        for digest, data in zip(digests, records, strict=True)
+        if not _is_known(foundation, digest, data)
+    }
+    for data in missing.values():
+        check(data)
+    if missing:
+        # Two processes may write the same ones: each puts whole files in place, and they are equal.
+        with foundation.locks.sharing():
+            write_records(
+                foundation,
+                {foundation.layout.derivation(digest): data for digest, data in missing.items()},
+            )
+            with foundation.index.transaction() as transaction:
+                transaction.execute_many(
+                    "INSERT OR IGNORE INTO derivations(digest) VALUES (?)",
+                    ((digest,) for digest in missing),
+                )
+    return digests
 
 
 def check(data: bytes) -> dict[str, Any]:
@@ -83,12 +94,20 @@ def remember_outputs(
     """
     for output in outputs.values():
         foundation.require(output)
-    with foundation.index.transaction() as transaction:
-        transaction.execute("DELETE FROM derivation_outputs WHERE derivation = ?", (derivation,))
-        transaction.execute_many(
-            "INSERT INTO derivation_outputs(derivation, name, object) VALUES (?, ?, ?)",
-            ((derivation, name, output) for name, output in outputs.items()),
-        )
+    if outputs_of(foundation, derivation) != outputs:
+        with foundation.index.transaction() as transaction:
+            enter_outputs(transaction, derivation, outputs)
+
+
+def enter_outputs(
+    transaction: Transaction, derivation: Digest, outputs: Mapping[str, Digest]
+) -> None:
+    """Write what a derivation evaluated to, in place of what was there."""
+    transaction.execute("DELETE FROM derivation_outputs WHERE derivation = ?", (derivation,))
+    transaction.execute_many(
+        "INSERT INTO derivation_outputs(derivation, name, object) VALUES (?, ?, ?)",
+        ((derivation, name, output) for name, output in outputs.items()),
+    )
 
 
 def outputs_of(foundation: Foundation, derivation: Digest) -> dict[str, Digest]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from dis_store.platform_linux import write_all
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+# Directories whose names this process knows to be on the disk.
+_LASTING: set[tuple[str, int, int]] = set()
 
 
 def fsync_file(path: Path) -> None:
@@ -31,15 +33,32 @@ def _fsync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory below an existing one unless it is there; durable when it returns."""
+def make_directory(path: Path, *, lasting: bool = False) -> None:
+    """Make a directory below an existing one unless it is there; durable when it returns.
+
+    Args:
+        path: The directory.
+        lasting: Whether nothing ever removes it, so that waiting for it once in a process is enough.
+    """
     path.mkdir(exist_ok=True)
+    status = path.stat()
+    known = (str(path), status.st_dev, status.st_ino)
+    if lasting and known in _LASTING:
+        return
     # Also when it was there: whoever made it may have died before this line.
     fsync_directory(path.parent)
+    if lasting:
+        _LASTING.add(known)
 
 
-def write_new(path: Path, data: bytes, *, mode: int = 0o444) -> None:
+def write_new(path: Path, data: bytes, *, mode: int = 0o444, wait: bool = True) -> None:
     """Write a new file and wait for its content.
+
+    Args:
+        path: The file.
+        data: The whole content.
+        mode: The permissions of the file.
+        wait: False where the caller waits for many files later, with `fsync_file`.
 
     Raises:
         FileExistsError: There is something at `path`.
@@ -48,7 +67,8 @@ def write_new(path: Path, data: bytes, *, mode: int = 0o444) -> None:
     try:
         write_all(descriptor, data)
         os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
+        if wait:
+            os.fsync(descriptor)
     except BaseException:
         path.unlink()
         raise
@@ -69,6 +89,10 @@ def write_durably(temporary: Path, target: Path, data: bytes, *, mode: int = 0o4
     write_new(temporary, data, mode=mode)
     try:
         temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        # The temporary name means nothing to whoever reads the message.
+        raise OSError(error.errno, error.strerror, str(target)) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -28,13 +28,18 @@ def explain(error: OSError, store: Path) -> DisError:
     if error.errno in _FULL:
         return disk_full(store, cause)
     if error.errno in _UNWRITABLE:
-        return UnfitEnvironmentError(
-            f"the store {store} cannot be written",
-            cause=cause,
-            hint="make it writable for you, or choose another one with --store or DIS_STORE",
-        )
+        return unwritable(store, cause)
     return UnfitEnvironmentError(
         f"the store {store} cannot be used", cause=cause, hint="check the disk and the file system"
+    )
+
+
+def unwritable(store: Path, cause: str) -> UnfitEnvironmentError:
+    """Return the error for a store that may only be read."""
+    return UnfitEnvironmentError(
+        f"the store {store} cannot be written",
+        cause=cause,
+        hint="make it writable for you, or choose another one with --store or DIS_STORE",
     )
 
 

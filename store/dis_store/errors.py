@@ -14,6 +14,7 @@ class DisError(Exception):
         what: One line: what happened, to which thing.
         cause: Why, where it is known. May span lines.
         hint: What to do next.
+        log: The file with the log of the build that failed; set by whoever kept it.
         exit_code: The exit code of the command (docs/reference/exit-codes.md).
     """
 
@@ -24,6 +25,7 @@ class DisError(Exception):
         self.what = what
         self.cause = cause
         self.hint = hint
+        self.log: str | None = None
 
     def __str__(self) -> str:
         return self.what if self.cause is None else f"{self.what}: {self.cause}"

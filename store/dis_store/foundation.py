@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
 _CACHED_TREES = 256
 
 
-@dataclass(frozen=True)
 class Foundation:
     """One open store, as its modules see it."""
 
-    layout: Layout
-    locks: Locks
-    temp_roots: TempRoots
-    index: Index
-    _trees: "OrderedDict[Digest, Tree]" = field(default_factory=OrderedDict)
-    _trees_lock: Lock = field(default_factory=Lock)
+    def __init__(self, layout: Layout, locks: Locks, temp_roots: TempRoots, index: Index) -> None:
+        self.layout = layout
+        self.locks = locks
+        self.temp_roots = temp_roots
+        self.index = index
+        self._trees: OrderedDict[Digest, Tree] = OrderedDict()
+        self._trees_lock = Lock()
 
     @property
     def top(self) -> Path:

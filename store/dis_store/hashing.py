@@ -1,9 +1,11 @@
 """Hashing content once for both worlds: BLAKE3, which is ours, and the SHA-256 that hubs and registries speak."""
 
 import hashlib
+import math
 import os
 import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from blake3 import blake3
@@ -16,6 +18,10 @@ _THREAD_FROM_BYTES = 4 << 20
 _QUEUED_CHUNKS = 8
 
 
+def uncounted(_amount: int) -> None:
+    """Let bytes go by: the `on_bytes` of those who do not count."""
+
+
 @dataclass(frozen=True)
 class Content:
     """What bytes are: how many, and both digests of them."""
@@ -26,17 +32,23 @@ class Content:
 
 
 class ContentHasher:
-    """Both digests of a stream in one pass. Call `finish`, or `abandon` when the stream breaks."""
+    """Both digests of a stream in one pass. Call `finish`, or `abandon` when the stream breaks.
 
-    def __init__(self) -> None:
+    Args:
+        threaded: Whether a long stream gets a thread for SHA-256. Where other streams keep the processors busy, the
+            thread only costs.
+    """
+
+    def __init__(self, *, threaded: bool = True) -> None:
         self._blake3 = blake3()
         self._sha256 = _ThreadedSha256()
+        self._thread_from = _THREAD_FROM_BYTES if threaded else math.inf
         self._size = 0
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes, which must not change afterwards."""
         self._size += len(chunk)
-        self._sha256.update(chunk, threaded=self._size >= _THREAD_FROM_BYTES)
+        self._sha256.update(chunk, threaded=self._size >= self._thread_from)
         self._blake3.update(chunk)
 
     def finish(self) -> Content:
@@ -78,8 +90,10 @@ class _ThreadedSha256:
         return self._hash.hexdigest()
 
 
-def hash_descriptor(descriptor: int, *, threads: int = 1) -> tuple[int, Digest]:
-    """Read an open file from its start; return its size and BLAKE3.
+def hash_descriptor(
+    descriptor: int, *, threads: int = 1, on_bytes: Callable[[int], None] = uncounted
+) -> tuple[int, Digest]:
+    """Read an open file from its start; return its size and BLAKE3. `on_bytes` is told of each piece.
 
     Reads, rather than maps: a mapped file that is cut short while it is read kills the process.
     """
@@ -90,17 +104,21 @@ def hash_descriptor(descriptor: int, *, threads: int = 1) -> tuple[int, Digest]:
     while chunk := os.pread(descriptor, length, size):
         hasher.update(chunk)
         size += len(chunk)
+        on_bytes(len(chunk))
     return size, Digest(hasher.hexdigest())
 
 
-def hash_content(descriptor: int) -> Content:
-    """Read an open file from its start; return its size and both digests."""
-    hasher = ContentHasher()
+def hash_content(
+    descriptor: int, *, on_bytes: Callable[[int], None] = uncounted, threaded: bool = True
+) -> Content:
+    """Read an open file from its start; return its size and both digests. `on_bytes` is told of each piece."""
+    hasher = ContentHasher(threaded=threaded)
     position = 0
     try:
         while chunk := os.pread(descriptor, CHUNK_BYTES, position):
             hasher.update(chunk)
             position += len(chunk)
+            on_bytes(len(chunk))
     except BaseException:
         hasher.abandon()
         raise

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 
 from dis_store.durability import fsync_directory
-from dis_store.environment import disk_full, explain
+from dis_store.environment import disk_full, explain, unwritable
 from dis_store.errors import DisError, IntegrityError, UnfitEnvironmentError
 from dis_store.layout import Layout
 from dis_store.locks import Locks
@@ -92,8 +92,11 @@ _TABLES = (
 class Index:
     """The index of one store, opened on first use: a collection on a full disk makes room before that."""
 
-    def __init__(self, layout: Layout, locks: Locks, *, path: Path | None = None) -> None:
+    def __init__(
+        self, layout: Layout, locks: Locks, *, path: Path | None = None, read_only: bool = False
+    ) -> None:
         self._layout = layout
+        self._read_only = read_only
         self._path = path or layout.index
         self._locks = locks
         self._lock = threading.RLock()
@@ -195,6 +198,8 @@ class Index:
         in_place = self._path == self._layout.index
         if in_place:
             self._refuse_loss()
+        if self._read_only:
+            return self._open_for_reading()
         connection = apsw.Connection(str(self._path))
         try:
             connection.set_busy_timeout(_BUSY_MILLISECONDS)
@@ -209,8 +214,54 @@ class Index:
             raise
         return connection
 
+    def _open_for_reading(self) -> apsw.Connection:
+        if not self._path.exists():
+            # A store in which nothing has happened yet.
+            empty = apsw.Connection(":memory:")
+            empty.execute(f"{SCHEMA} PRAGMA user_version={VERSION}")
+            return empty
+        log = Path(f"{self._path}-wal")
+        if not log.exists():
+            # Nobody has the index open, or there would be a log; and none may be made.
+            return self._connected_for_reading("immutable=1")
+        try:
+            return self._connected_for_reading("mode=ro")
+        except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+            # A log is of no use without the file beside it, which cannot be made.
+            if log.stat().st_size > 0:
+                raise UnfitEnvironmentError(
+                    f"the index of the store {self._layout.top} cannot be read",
+                    cause=f"{log} holds what must be written into the index first",
+                    hint="let somebody who may write to the store call: dis list",
+                ) from error
+        return self._connected_for_reading("immutable=1")
+
+    def _connected_for_reading(self, how: str) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(f"{self._path.as_uri()}?{how}", flags=flags)
+        try:
+            connection.set_busy_timeout(_BUSY_MILLISECONDS)
+            self._check_version(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_version(self, connection: apsw.Connection) -> None:
+        found = _pragma(connection, "user_version")
+        if found > VERSION:
+            raise self._too_new(found)
+        if found < VERSION:
+            raise apsw.NotADBError("it has no version")
+
     def _refuse_loss(self) -> None:
         """Refuse to begin an empty index beside objects: it would call all of them garbage."""
+        if self._path.is_dir():
+            raise IntegrityError(
+                f"the index of the store {self._layout.top} is damaged",
+                cause=f"{self._path} is a directory",
+                hint="rebuild it: dis store reindex",
+            )
         lost = not self._path.exists() or self._path.stat().st_size == 0
         if lost and any(self._layout.room("manifests").iterdir()):
             raise IntegrityError(
@@ -223,16 +274,19 @@ class Index:
         if found == VERSION:
             return
         if found > VERSION:
-            raise UnfitEnvironmentError(
-                f"the index of the store {self._layout.top} is too new for this version of dis",
-                cause=f"it has version {found}, and this version knows versions up to {VERSION}",
-                hint="upgrade dis",
-            )
+            raise self._too_new(found)
         _expect(connection, "journal_mode=wal", "wal")
         _expect(connection, "synchronous=FULL", None)
         connection.execute(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT")
         # SQLite ignores errors of this fsync when it makes the WAL; here one is final.
         fsync_directory(self._layout.top)
+
+    def _too_new(self, found: int) -> UnfitEnvironmentError:
+        return UnfitEnvironmentError(
+            f"the index of the store {self._layout.top} is too new for this version of dis",
+            cause=f"it has version {found}, and this version knows versions up to {VERSION}",
+            hint="upgrade dis",
+        )
 
     def _configure(self, connection: apsw.Connection) -> None:
         # Read back: a pragma that fails may fail without a word.
@@ -260,6 +314,10 @@ class Index:
                 cause=f"another process has been writing to it for {_BUSY_MILLISECONDS // 1000} seconds",
                 hint="see what it does, and try again",
             )
+        if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and not os.access(
+            top, os.W_OK | os.X_OK
+        ):
+            return unwritable(top, str(error))
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return IntegrityError(
                 f"the index of the store {top} is damaged",

@@ -4,11 +4,11 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dis_store.errors import BuildError, InvalidInputError
-from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content
+from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content, uncounted
 from dis_store.platform_linux import clone_file, copy_range, start_writeback
 
 # Write-back begins after each of these, so that the disk works while we hash.
@@ -42,20 +42,27 @@ def open_source(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def copy_and_hash(source: int, target: int) -> Content:
+def copy_and_hash(
+    source: int,
+    target: int,
+    *,
+    on_bytes: Callable[[int], None] = uncounted,
+    threaded: bool = True,
+) -> Content:
     """Fill the new file `target` with the content of `source`; return what was stored.
 
     The blocks are shared where the file system can, copied by the kernel where it can, and copied by
-    hand elsewhere. What is hashed is always read from `target`.
+    hand elsewhere. What is hashed is always read from `target`, and `on_bytes` is told of each piece.
     """
     if clone_file(source, target):
-        return hash_content(target)
-    hasher = ContentHasher()
+        return hash_content(target, on_bytes=on_bytes, threaded=threaded)
+    hasher = ContentHasher(threaded=threaded)
     position = 0
     try:
         while count := copy_range(source, target, CHUNK_BYTES):
             hasher.update(os.pread(target, count, position))
             position += count
+            on_bytes(count)
             if position % WRITEBACK_BYTES == 0:
                 start_writeback(target, position - WRITEBACK_BYTES, WRITEBACK_BYTES)
     except BaseException:

@@ -2,18 +2,20 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from dis_store.digest import Digest
-from dis_store.hashing import hash_descriptor
+from dis_store.hashing import hash_descriptor, uncounted
 from dis_store.tree import FileEntry, ReferenceEntry, Tree
 
 DIRECTORY_MODE = 0o555
 FILE_MODE = 0o444
 EXECUTABLE_MODE = 0o555
+# One second after the epoch, in nanoseconds, twice: no archive format drops it, and no digest holds it.
+MTIME = (1_000_000_000, 1_000_000_000)
 
 ProblemKind = Literal[
     "missing",
@@ -23,6 +25,7 @@ ProblemKind = Literal[
     "wrong mode",
     "row without tree",
     "tree without row",
+    "incomplete",
     "damaged manifest",
     "damaged derivation",
     "damaged realisation",
@@ -99,12 +102,14 @@ def is_intact(directory: Path, tree: Tree) -> bool:
     return all(check.judge(hash_file(check.real)) is None for check in findings.checks)
 
 
-def hash_file(path: Path, *, threads: int = 1) -> Digest | OSError:
+def hash_file(
+    path: Path, *, threads: int = 1, on_bytes: Callable[[int], None] = uncounted
+) -> Digest | OSError:
     """Return the BLAKE3 of a file, or the error that kept it from being read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
-            return hash_descriptor(descriptor, threads=threads)[1]
+            return hash_descriptor(descriptor, threads=threads, on_bytes=on_bytes)[1]
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dis_store import strict_json
 from dis_store.digest import Digest
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import DisError, IntegrityError, InvalidInputError, UnfitEnvironmentError
 
 FORMAT = 1
 FORMAT_RECORD = b'{"format":%d,"type":"store"}\n' % FORMAT
@@ -82,21 +82,31 @@ class Layout:
         return self.top / "reserve"
 
 
-def open_layout(top: Path, *, create: bool) -> Layout:
+def open_layout(top: Path, *, create: bool, touch: bool = True) -> Layout:
     """Return the layout of the store at `top`, made first if there is none and `create` is set.
+
+    Args:
+        top: The directory.
+        create: Whether to make a store where there is none.
+        touch: Whether to make directories that an existing store lacks.
 
     Raises:
         InvalidInputError: There is no store, and `create` is not set or the place is taken by something else.
+        IntegrityError: The record of its format is lost or damaged.
         UnfitEnvironmentError: The store was written by a newer version, or spans several devices.
     """
     layout = Layout(top)
     if not (top / "format.json").is_file():
+        if _has_rooms(top):
+            raise _without_format(top, f"{top / 'format.json'} is missing")
         if not create:
             raise InvalidInputError(
                 f"there is no store at {top}", hint="check --store and DIS_STORE"
             )
         _initialise(layout)
     _check_format(top)
+    if not touch:
+        return layout
     for name in _DIRECTORIES:
         (top / name).mkdir(parents=True, exist_ok=True)
     devices = {(top / name).stat().st_dev for name in _ON_ONE_DEVICE}
@@ -156,17 +166,41 @@ def fill_reserve(layout: Layout) -> None:
 
 
 def _check_format(top: Path) -> None:
-    record = strict_json.decode((top / "format.json").read_bytes(), name=f"{top}/format.json")
+    path = top / "format.json"
+    try:
+        record = strict_json.decode(path.read_bytes(), name=str(path))
+    except InvalidInputError as error:
+        raise _without_format(top, str(error)) from error
     if not isinstance(record, dict) or record.get("type") != "store":
-        raise InvalidInputError(
-            f"{top} is not a store", cause="its format.json says something else"
-        )
+        raise _without_format(top, f"{path} says something else")
     found = record.get("format")
     if type(found) is not int or found < 1:
-        raise InvalidInputError(f"{top} is not a store", cause=f"its format is {found!r}")
+        raise _without_format(top, f"the format in {path} is {found!r:.80}")
     if found > FORMAT:
         raise UnfitEnvironmentError(
             f"the store {top} is too new for this version of dis",
             cause=f"it has format {found}, and this version knows formats up to {FORMAT}",
             hint="upgrade dis, or name another store with --store",
         )
+
+
+def _has_rooms(top: Path) -> bool:
+    """Tell whether a directory holds what only a store holds."""
+    return all((top / name).is_dir() for name in _ON_ONE_DEVICE)
+
+
+def _without_format(top: Path, cause: str) -> DisError:
+    """Return the error for a directory that does not say that it is a store."""
+    if not _has_rooms(top):
+        return InvalidInputError(
+            f"{top} is not a store", cause=cause, hint="name another directory with --store"
+        )
+    import shlex
+
+    record, path = FORMAT_RECORD.decode().rstrip(), shlex.quote(str(top / "format.json"))
+    return IntegrityError(
+        f"the store {top} does not say which format it has",
+        cause=cause,
+        hint=f"put back a copy, or if this version of dis made the store: "
+        f"rm -f {path}; echo '{record}' > {path}",
+    )

@@ -11,24 +11,15 @@ Each acquisition opens the file anew, so that threads of one process exclude eac
 import contextlib
 import fcntl
 import os
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dis_store.digest import Digest
 from dis_store.layout import Layout
 
-
-@dataclass(frozen=True)
-class LockHolder:
-    """Who holds a build lock: process id, host, command and start of the build (UTC, ISO 8601)."""
-
-    pid: int
-    host: str
-    command: str
-    since: str
+if TYPE_CHECKING:
+    from dis_store.lock_holder import LockHolder
 
 
 class Locks:
@@ -78,7 +69,7 @@ class Locks:
 
     @contextlib.contextmanager
     def building(
-        self, key: Digest, on_wait: Callable[[LockHolder], None] | None = None
+        self, key: Digest, on_wait: "Callable[[LockHolder], None] | None" = None
     ) -> Iterator[None]:
         """Be the only builder of `key`, after waiting for another one if there is one.
 
@@ -86,10 +77,12 @@ class Locks:
             key: What is built.
             on_wait: Called once before waiting, with who holds the lock.
         """
+        from dis_store import lock_holder
+
         path = self._room / "build" / f"{key}.lock"
         descriptor = _acquire_named(path, on_wait)
         try:
-            _write_holder(descriptor)
+            lock_holder.write(descriptor)
             yield
         finally:
             # Unlinked while it is held: a process that opened it before finds the name gone and starts over.
@@ -97,7 +90,9 @@ class Locks:
             os.close(descriptor)
 
 
-def _acquire_named(path: Path, on_wait: Callable[[LockHolder], None] | None) -> int:
+def _acquire_named(path: Path, on_wait: "Callable[[LockHolder], None] | None") -> int:
+    from dis_store import lock_holder
+
     while True:
         descriptor = _open(path)
         try:
@@ -105,7 +100,7 @@ def _acquire_named(path: Path, on_wait: Callable[[LockHolder], None] | None) -> 
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if on_wait is not None:
-                    on_wait(_read_holder(descriptor))
+                    on_wait(lock_holder.read(descriptor))
                     on_wait = None
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _still_named(descriptor, path):
@@ -121,30 +116,6 @@ def _still_named(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _write_holder(descriptor: int) -> None:
-    import json
-    import socket
-
-    # Only the program and its first argument: later ones may hold secrets.
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    holder = LockHolder(os.getpid(), socket.gethostname(), command, since)
-    # Who holds the lock is a courtesy to the others; a full disk must not stop the build for it.
-    with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(holder)).encode("utf-8", "replace"), 0)
-
-
-def _read_holder(descriptor: int) -> LockHolder:
-    import json
-
-    try:
-        return LockHolder(**json.loads(os.pread(descriptor, 65536, 0)))
-    except (OSError, ValueError, TypeError):
-        # It holds the lock and has not yet said who it is.
-        return LockHolder(0, "unknown", "unknown", "unknown")
 
 
 @contextlib.contextmanager

@@ -17,8 +17,8 @@ MAX_DEPTH = 64
 # With the store's own path in front, a path must fit into PATH_MAX (4096 on Linux) to be opened by name.
 MAX_PATH_BYTES = 3072
 
-# Controls, lone surrogates, line and paragraph separators.
-_FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# Controls, line and paragraph separators.
+_FORBIDDEN_CATEGORIES = frozenset({"Cc", "Zl", "Zp"})
 # They reorder the text around them, so that a name reads as another.
 _BIDIRECTIONAL_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _WINDOWS_CHARACTERS = re.compile(r'[<>:"|?*]')
@@ -114,6 +114,8 @@ def _check_component(component: str, path: str, *, portable: bool) -> None:
     if component in (".", ".."):
         _refuse(path, f"it has the component {component!r}")
     for character in component:
+        if unicodedata.category(character) == "Cs":
+            _refuse(path, "it is not UTF-8")
         if unicodedata.category(character) in _FORBIDDEN_CATEGORIES:
             _refuse(path, f"it holds the control character U+{ord(character):04X}")
     if len(component.encode()) > MAX_COMPONENT_BYTES:

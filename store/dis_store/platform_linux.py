@@ -83,6 +83,23 @@ def clone_file(source: int, target: int) -> bool:
     return True
 
 
+def is_open_for_writing(descriptor: int) -> bool | None:
+    """Tell whether anybody could write to a file through what is open already; None where nobody knows.
+
+    The caller owns the file, and has it open for reading.
+    """
+    lease = getattr(fcntl, "F_SETLEASE", None)
+    if lease is None:
+        return None
+    try:
+        # The kernel gives a read lease only on a file that nobody has open for writing.
+        fcntl.fcntl(descriptor, lease, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, lease, fcntl.F_UNLCK)
+    except OSError as error:
+        return True if error.errno == errno.EAGAIN else None
+    return False
+
+
 def copy_range(source: int, target: int, count: int) -> int:
     """Copy at most `count` bytes between the positions of two files; return how many, 0 at the end."""
     if hasattr(os, "copy_file_range"):

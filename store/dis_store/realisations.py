@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from dis_store.derivations import enter_outputs
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
@@ -164,6 +165,9 @@ def _write(foundation: Foundation, added: Realisation) -> None:
     write_record(foundation, path, data)
     with foundation.index.transaction() as transaction:
         transaction.execute(INSERT, (added.key, added.build, added.sequence, data.decode()))
+        if added.derivation is not None:
+            # In the same step as the record: each step waits for the disk.
+            enter_outputs(transaction, added.derivation, added.outputs)
 
 
 INSERT = "INSERT INTO realisations(key, build, sequence, record) VALUES (?, ?, ?, ?)"

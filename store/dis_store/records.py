@@ -5,23 +5,49 @@ from pathlib import Path
 from typing import Any
 
 from dis_store import canonical_json, strict_json
-from dis_store.durability import make_directory, write_durably
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
-from dis_store.work_space import work_space
+
+_SHARD_DIGITS = 2
 
 
 def write_record(foundation: Foundation, target: Path, data: bytes) -> None:
     """Write a record to its place below the store, whose sub-directories are made as needed."""
+    # Imported here: reading a record, which is what most calls do, needs neither.
+    from dis_store.durability import write_durably
+    from dis_store.work_space import work_space
+
     _make_parents(target.parent, foundation.top)
     with work_space(foundation.layout.room("tmp")) as space:
         write_durably(space.fresh(), target, data)
 
 
+def write_records(foundation: Foundation, records: Mapping[Path, bytes]) -> None:
+    """Write many records, which costs little more than to write one: all are written before any is waited for."""
+    from dis_store.durability import fsync_directory, fsync_file, write_new
+    from dis_store.work_space import work_space
+
+    for directory in {target.parent for target in records}:
+        _make_parents(directory, foundation.top)
+    with work_space(foundation.layout.room("tmp")) as space:
+        written = {target: space.fresh() for target in records}
+        for target, temporary in written.items():
+            write_new(temporary, records[target], wait=False)
+        for temporary in written.values():
+            fsync_file(temporary)
+        for target, temporary in written.items():
+            temporary.replace(target)
+    for directory in {target.parent for target in records}:
+        fsync_directory(directory)
+
+
 def _make_parents(directory: Path, top: Path) -> None:
+    from dis_store.durability import make_directory
+
     if directory.parent != top:
         _make_parents(directory.parent, top)
-        make_directory(directory)
+        # Shards stay; the directory of a key goes with its last record.
+        make_directory(directory, lasting=len(directory.name) == _SHARD_DIGITS)
 
 
 def encode_record(kind: str, version: int, fields: Mapping[str, Any]) -> bytes:

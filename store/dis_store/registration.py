@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from dis_store.digest import Digest
@@ -22,6 +22,7 @@ from dis_store.inspection import (
     DIRECTORY_MODE,
     EXECUTABLE_MODE,
     FILE_MODE,
+    MTIME,
     hash_file,
     is_intact,
 )
@@ -31,8 +32,6 @@ from dis_store.tree import FileEntry, Tree
 from dis_store.work_space import INTENT, WorkSpace, withdraw
 
 TREE = "tree"
-# One second after the epoch: no archive format drops it, and no digest holds it.
-_MTIME = (1_000_000_000, 1_000_000_000)
 # A link that cannot be made costs space, and no more: too many links, no room in the directory, an inode of another
 # user (fs.protected_hardlinks), swept meanwhile, or made meanwhile.
 _NO_LINK = frozenset(
@@ -41,7 +40,12 @@ _NO_LINK = frozenset(
 
 
 def register(
-    foundation: Foundation, space: WorkSpace, tree: Tree, contents: Mapping[Digest, Content]
+    foundation: Foundation,
+    space: WorkSpace,
+    tree: Tree,
+    contents: Mapping[Digest, Content],
+    *,
+    unshared: Collection[str] = (),
 ) -> Digest:
     """Make the tree that lies in `space` an object of the store.
 
@@ -50,6 +54,7 @@ def register(
         space: Holds the files and symlinks of the tree in its directory `tree`.
         tree: The manifest of exactly that.
         contents: Both digests of each file, by BLAKE3.
+        unshared: Paths of files whose inodes no other object may share yet.
 
     Raises:
         IntegrityError: A reference is not valid, or a file is not what was hashed.
@@ -59,30 +64,30 @@ def register(
     # The references stay valid from here on; each is looked up again when the row is written.
     foundation.protect([digest, *(entry.object for entry in tree.references)])
     if not foundation.is_valid(digest):
-        _seal(foundation, space, tree)
+        _seal(foundation, space, tree, unshared)
+        # Its name need not outlive a power cut: a tree without a row is found by the next collection as well.
         write_new(space.path / INTENT, tree.encode(), mode=FILE_MODE)
-        fsync_directory(space.path)
         with foundation.locks.sharing(), foundation.locks.placing(digest):
             if not foundation.is_valid(digest):
                 _install(foundation, space, tree, contents)
     return digest
 
 
-def _seal(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
+def _seal(foundation: Foundation, space: WorkSpace, tree: Tree, unshared: Collection[str]) -> None:
     """Set modes and times, share inodes, and wait until all of it is on the disk."""
     top = space.path / TREE
     _remove_other_directories(top, tree)
     for entry in tree.files:
-        _seal_file(foundation, space, top / entry.path, entry)
+        _seal_file(foundation, space, top / entry.path, entry, offer=entry.path not in unshared)
     for reference in tree.references:
-        os.utime(top / reference.path, ns=_MTIME, follow_symlinks=False)
+        os.utime(top / reference.path, ns=MTIME, follow_symlinks=False)
     for path in reversed(tree.directories):
         directory = top / path
         directory.chmod(DIRECTORY_MODE)
-        os.utime(directory, ns=_MTIME)
+        os.utime(directory, ns=MTIME)
         fsync_directory(directory)
-    # The top stays writable until after the rename: nobody but root may move a directory that is not.
-    fsync_directory(top)
+    # The top stays writable until after the rename: nobody but root may move a directory that is not. It is waited
+    # for once, there.
 
 
 def _remove_other_directories(top: Path, tree: Tree) -> None:
@@ -94,15 +99,17 @@ def _remove_other_directories(top: Path, tree: Tree) -> None:
             path.rmdir()
 
 
-def _seal_file(foundation: Foundation, space: WorkSpace, path: Path, entry: FileEntry) -> None:
+def _seal_file(
+    foundation: Foundation, space: WorkSpace, path: Path, entry: FileEntry, *, offer: bool
+) -> None:
     path.chmod(EXECUTABLE_MODE if entry.executable else FILE_MODE)
-    os.utime(path, ns=_MTIME)
+    os.utime(path, ns=MTIME)
     shared = foundation.layout.link(entry.blake3, executable=entry.executable)
     adopted = _adopt_shared(foundation, space, path, entry, shared)
     # Also after adoption: whoever wrote the shared inode may not have come to this line.
     fsync_file(path)
-    if not adopted:
-        with _tolerated():
+    if offer and not adopted:
+        with tolerated():
             shared.parent.mkdir(exist_ok=True)
             os.link(path, shared)
 
@@ -111,19 +118,22 @@ def _adopt_shared(
     foundation: Foundation, space: WorkSpace, path: Path, entry: FileEntry, shared: Path
 ) -> bool:
     """Put the inode that equal files share in the place of `path`, if it is there and is right."""
+    own = path.lstat()
     try:
-        mode = shared.lstat().st_mode
+        found = shared.lstat()
     except FileNotFoundError:
         return False
-    if not stat.S_ISREG(mode) or mode != path.lstat().st_mode:
+    if os.path.samestat(found, own):
+        return True
+    if not stat.S_ISREG(found.st_mode) or found.st_mode != own.st_mode:
         # Only the name goes, and the right inode takes it; objects that hold the wrong one are for `verify` to find.
         shared.unlink(missing_ok=True)
         return False
-    if not _same_bytes(path, shared):
+    if not same_bytes(path, shared):
         _set_aside_damaged(foundation, path, entry, shared)
         return False
     link = space.fresh()
-    with _tolerated():
+    with tolerated():
         os.link(shared, link)
         link.replace(path)
     # If it was not linked, the copy stays in place, and so does the name.
@@ -142,7 +152,8 @@ def _set_aside_damaged(foundation: Foundation, path: Path, entry: FileEntry, sha
         quarantine(foundation.layout, shared)
 
 
-def _same_bytes(one: Path, other: Path) -> bool:
+def same_bytes(one: Path, other: Path) -> bool:
+    """Compare two files byte by byte."""
     with one.open("rb", buffering=0) as left, other.open("rb", buffering=0) as right:
         if os.fstat(left.fileno()).st_size != os.fstat(right.fileno()).st_size:
             return False
@@ -153,7 +164,8 @@ def _same_bytes(one: Path, other: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _tolerated() -> Iterator[None]:
+def tolerated() -> Iterator[None]:
+    """Go on without a link that cannot be made."""
     try:
         yield
     except OSError as error:
@@ -178,7 +190,7 @@ def _install(
 
 def _place_tree(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
     target = foundation.layout.object(tree.digest)
-    make_directory(target.parent)
+    make_directory(target.parent, lasting=True)
     try:
         rename_noreplace(space.path / TREE, target)
     except FileExistsError:
@@ -187,14 +199,14 @@ def _place_tree(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
             quarantine(foundation.layout, target)
             rename_noreplace(space.path / TREE, target)
     target.chmod(DIRECTORY_MODE)
-    os.utime(target, ns=_MTIME)
+    os.utime(target, ns=MTIME)
     fsync_directory(target)
     fsync_directory(target.parent)
 
 
 def _publish_manifest(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
     target = foundation.layout.manifest(tree.digest)
-    make_directory(target.parent)
+    make_directory(target.parent, lasting=True)
     # A second name, so that the first goes on telling what is being registered until the row is there.
     link = space.fresh()
     os.link(space.path / INTENT, link)

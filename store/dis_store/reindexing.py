@@ -25,6 +25,7 @@ from dis_store.quarantine import quarantine
 from dis_store.realisations import Realisation
 from dis_store.sharded import digests_on_disk, sharded_names
 from dis_store.tree import Tree
+from dis_store.verification import MAKE_AGAIN, damaged_roots, remedies
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class ReindexReport:
         incomplete: Objects that are whole, but refer to some that are not admitted.
         derivations: How many derivations were admitted.
         realisations: How many realisation records were admitted.
-        problems: What was damaged, and is in quarantine now.
+        problems: What was damaged: it is in quarantine now. Damaged roots stay where they are, so that nobody
+            takes what they kept for garbage.
     """
 
     objects: tuple[Digest, ...]
@@ -44,6 +46,13 @@ class ReindexReport:
     derivations: int
     realisations: int
     problems: tuple[Problem, ...]
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What to do about what was not admitted, with the commands."""
+        kinds = {problem.kind for problem in self.problems}
+        lost = self.incomplete or kinds - {"damaged root"}
+        return (*remedies(kinds & {"damaged root"}), *([MAKE_AGAIN] if lost else []))
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ def reindex(foundation: Foundation, *, jobs: int) -> ReindexReport:
         incomplete=tuple(digest for digest in survey.trees if digest not in set(admitted)),
         derivations=len(survey.derivations),
         realisations=len(survey.realisations),
-        problems=tuple(survey.problems),
+        problems=(*survey.problems, *damaged_roots(foundation.layout)),
     )
 
 

@@ -7,12 +7,13 @@ elsewhere.
 
 import contextlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
 from dis_store.foundation import Foundation, missing
 from dis_store.layout import Layout
 from dis_store.records import decode_record, encode_record, write_record
@@ -46,8 +47,7 @@ def add(foundation: Foundation, link: Path, root: Root) -> None:
         InvalidInputError: Something that is no result link is at `link`, or it cannot be made.
     """
     foundation.require(root.object)
-    place = link.parent.absolute() / link.name
-    _refuse_other(place)
+    place = check_link(link)
     document = {**vars(stamped(root)), "link": str(place)}
     record = foundation.layout.result_links / f"{_identity(place)}.json"
     with foundation.locks.sharing():
@@ -65,7 +65,28 @@ def read_all(layout: Layout) -> list[ResultLink]:
     Raises:
         IntegrityError: A record is damaged. Nobody may guess what it kept.
     """
-    return [_read(path) for path in sorted(layout.result_links.glob("*.json"))]
+    links, damaged = survey_links(layout)
+    for error in damaged.values():
+        raise error
+    return links
+
+
+def survey_links(layout: Layout) -> tuple[list[ResultLink], dict[Path, IntegrityError]]:
+    """Return the result links whose records can be read, and what is wrong with the other records."""
+    links: list[ResultLink] = []
+    damaged: dict[Path, IntegrityError] = {}
+    for path in sorted(layout.result_links.glob("*.json")):
+        try:
+            links.append(_read(path))
+        except FileNotFoundError:  # a collection has dropped it since
+            continue
+        except IntegrityError as error:
+            damaged[path] = IntegrityError(
+                error.what,
+                cause=f"{path}: {error.cause}",
+                hint=f"put the file back from a copy, or give up what it kept: rm {path}",
+            )
+    return links, damaged
 
 
 def _read(path: Path) -> ResultLink:
@@ -75,6 +96,63 @@ def _read(path: Path) -> ResultLink:
     if not isinstance(link, str):
         raise IntegrityError(f"{name} is damaged", cause="it does not say where the link is")
     return ResultLink(Path(link), root_from_json(document, name), _named_object(Path(link)), path)
+
+
+def check_link(link: Path) -> Path:
+    """Return the absolute place of a result link that can be made, as far as can be told without making it.
+
+    Raises:
+        InvalidInputError: Its name is refused, its directory is not there, or something else is in its place.
+        UnfitEnvironmentError: The working directory is gone, or the link's directory refuses.
+    """
+    shown = str(link).encode("utf-8", "backslashreplace").decode()
+    if shown != str(link):
+        raise _unmakeable(shown, "its path is not UTF-8")
+    try:
+        place = link.parent.absolute() / link.name
+    except FileNotFoundError as error:
+        raise UnfitEnvironmentError(
+            f"the result link {link} cannot be made",
+            cause="the working directory is gone",
+            hint="name an absolute path, or go to a directory that exists: cd",
+        ) from error
+    try:
+        _check_place(place)
+    except OSError as error:  # a name that is too long, a directory that may not be entered
+        raise _unmakeable(shown, error.strerror) from error
+    return place
+
+
+def _check_place(place: Path) -> None:
+    try:
+        is_directory = stat.S_ISDIR(place.parent.stat().st_mode)
+    except FileNotFoundError:
+        raise _unmakeable(str(place), f"there is no directory {place.parent}") from None
+    if not is_directory:
+        raise _unmakeable(str(place), f"{place.parent} is not a directory")
+    if _lexists(place) and _named_object(place) is None:
+        raise InvalidInputError(
+            f"the result link {place} cannot be made",
+            cause="something else is there",
+            hint="remove it, or choose another name",
+        )
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        raise _unmakeable(str(place), f"Permission denied: {place.parent}")
+
+
+def _lexists(place: Path) -> bool:
+    """Tell whether anything bears the name; unlike `os.path.lexists`, fail for a name that nothing can bear."""
+    try:
+        place.lstat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _unmakeable(shown: str, cause: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"the result link {shown} cannot be made", cause=cause, hint="choose another place for it"
+    )
 
 
 def _named_object(link: Path) -> Digest | None:
@@ -89,17 +167,8 @@ def _identity(place: Path) -> str:
     return Digest.of(os.fsencode(place))[:32]
 
 
-def _refuse_other(place: Path) -> None:
-    if (place.is_symlink() or place.exists()) and _named_object(place) is None:
-        raise InvalidInputError(
-            f"the result link {place} cannot be made",
-            cause="something else is there",
-            hint="remove it, or choose another name",
-        )
-
-
 def _make_link(place: Path, target: Path) -> None:
-    temporary = place.with_name(f".{place.name[:200]}-{os.urandom(8).hex()}")
+    temporary = place.with_name(f".dis-{os.urandom(16).hex()}")
     try:
         temporary.symlink_to(target)
         temporary.replace(place)
@@ -107,6 +176,4 @@ def _make_link(place: Path, target: Path) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise InvalidInputError(
-            f"the result link {place} cannot be made", cause=error.strerror
-        ) from error
+        raise _unmakeable(str(place), error.strerror) from error

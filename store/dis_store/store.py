@@ -10,19 +10,18 @@ from dis_store import lookups, plans
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.foundation import Foundation
-from dis_store.index import Index
-from dis_store.layout import open_layout
-from dis_store.locks import LockHolder, Locks
-from dis_store.temp_roots import TempRoots
-from dis_store.work_space import remove_abandoned
+from dis_store.opening import open_foundation
 
 if TYPE_CHECKING:
+    from dis_store.census import Census
     from dis_store.collection import CollectionReport, Progress, RetirementPolicy
     from dis_store.contents import ResolvedFile
+    from dis_store.lock_holder import LockHolder
+    from dis_store.optimisation import OptimisationReport
     from dis_store.realisations import Realisation
     from dis_store.reindexing import ReindexReport
     from dis_store.result_links import ResultLink
-    from dis_store.roots import Root
+    from dis_store.roots import Root, RootSurvey
     from dis_store.tree import Tree
     from dis_store.tree_writer import TreeWriter
     from dis_store.verification import VerificationReport
@@ -41,24 +40,23 @@ class Store:
         self.path: Path = foundation.top
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = True) -> Self:
+    def open(cls, path: Path, *, create: bool = True, reading: bool = False) -> Self:
         """Open the store at `path`, and remove what dead processes left unfinished in it.
 
         Args:
             path: The directory.
             create: Whether to make a store where there is nothing, or an empty directory.
+            reading: Whether only questions are going to be asked: a store that may not be written is then
+                opened all the same, and nothing in it is touched or protected.
 
         Raises:
             InvalidInputError: There is no store, or something else is there.
+            IntegrityError: The record of its format is lost or damaged.
             UnfitEnvironmentError: The store is too new, not writable, or on a network file system.
         """
         path = path.absolute()
         with reported(path):
-            layout = open_layout(path, create=create)
-            locks = Locks(layout)
-            foundation = Foundation(layout, locks, TempRoots(layout, locks), Index(layout, locks))
-            remove_abandoned(foundation)
-        return cls(foundation)
+            return cls(open_foundation(path, create=create, reading=reading))
 
     def close(self) -> None:
         """Close the index, and give up this process's protection of objects."""
@@ -117,10 +115,17 @@ class Store:
         return resolve_file(digest, path, self.tree, self._foundation.layout).real
 
     def read_bytes(self, digest: Digest, path: str) -> bytes:
-        """Return the content of the file that an object shows at `path`; errors as in `file_path`."""
-        real = self.file_path(digest, path)
+        """Return the content of the file that an object shows at `path`.
+
+        Raises:
+            InvalidInputError: The object shows no file there.
+            IntegrityError: An object is not in the store, or the file is not what it must be.
+        """
+        from dis_store.contents import read_verified, resolve_file
+
+        file = resolve_file(digest, path, self.tree, self._foundation.layout)
         with reported(self.path):
-            return real.read_bytes()
+            return read_verified(file)
 
     def files(self, digest: Digest) -> "list[ResolvedFile]":
         """Return every file that an object shows, references followed, sorted by path.
@@ -207,7 +212,14 @@ class Store:
         from dis_store import derivations
 
         with reported(self.path):
-            return derivations.add(self._foundation, data)
+            return derivations.add(self._foundation, [data])[0]
+
+    def add_derivations(self, records: Sequence[bytes]) -> list[Digest]:
+        """Keep many derivations, which costs little more than to keep one; the rest as in `add_derivation`."""
+        from dis_store import derivations
+
+        with reported(self.path):
+            return derivations.add(self._foundation, records)
 
     def derivation(self, digest: Digest) -> bytes:
         """Return the bytes of a derivation.
@@ -284,6 +296,13 @@ class Store:
         with reported(self.path):
             return roots.read_roots(self._foundation.layout)
 
+    def survey_roots(self) -> "RootSurvey":
+        """Return all named roots, by name, the damaged ones apart."""
+        from dis_store import roots
+
+        with reported(self.path):
+            return roots.survey_roots(self._foundation.layout)
+
     def root(self, name: str) -> "Root | None":
         """Return a named root; None if there is none."""
         from dis_store import roots
@@ -326,7 +345,7 @@ class Store:
 
     @contextlib.contextmanager
     def build_lock(
-        self, key: Digest, on_wait: Callable[[LockHolder], None] | None = None
+        self, key: Digest, on_wait: "Callable[[LockHolder], None] | None" = None
     ) -> Iterator[None]:
         """Be the only builder of a key among all processes, for the time of a block.
 
@@ -372,18 +391,24 @@ class Store:
             )
 
     def verify(
-        self, digests: Sequence[Digest] | None = None, *, jobs: int = 1
+        self,
+        digests: Sequence[Digest] | None = None,
+        *,
+        jobs: int = 1,
+        progress: Callable[[int, int], None] | None = None,
     ) -> "VerificationReport":
         """Read objects again and compare them with their digests; change nothing.
 
         Args:
             digests: Which objects; None for all, and for everything else that the store holds.
             jobs: How many threads read and hash.
+            progress: Called with how many more bytes were read, and how many there are in all; from several
+                threads.
         """
         from dis_store.verification import verify
 
         with reported(self.path):
-            return verify(self._foundation, digests, jobs=jobs)
+            return verify(self._foundation, digests, jobs=jobs, progress=progress)
 
     def reindex(self, *, jobs: int = 1) -> "ReindexReport":
         """Rebuild the index from the disk alone, reading every file; closures are admitted whole or not.
@@ -395,6 +420,20 @@ class Store:
 
         with reported(self.path):
             return reindex(self._foundation, jobs=jobs)
+
+    def optimise(self, digests: Sequence[Digest] | None = None) -> "OptimisationReport":
+        """Let equal files of objects, of all where none are named, share one inode."""
+        from dis_store.optimisation import optimise
+
+        with reported(self.path):
+            return optimise(self._foundation, digests)
+
+    def census(self) -> "Census":
+        """Count what is in the store."""
+        from dis_store.census import count
+
+        with reported(self.path):
+            return count(self._foundation)
 
     # The plan cache
 

@@ -23,6 +23,14 @@ def create_link(top: int, path: str, target: str) -> None:
         os.symlink(target, name, dir_fd=directory)
 
 
+def create_hard_link(top: int, path: str, source: str) -> tuple[int, int]:
+    """Give the file at `source` a second name that is not there, with its directories; return device and inode."""
+    with _parent(top, path) as (directory, name):
+        os.link(source, name, dst_dir_fd=directory, follow_symlinks=False)
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return status.st_dev, status.st_ino
+
+
 def remove_entry(top: int, path: str) -> None:
     """Remove a file or symlink; its directories stay."""
     with _parent(top, path) as (directory, name):

@@ -11,15 +11,20 @@ from typing import BinaryIO, Self
 
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import disk_full, reported
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.file_writer import FileWriter, WrittenFile
 from dis_store.foundation import Foundation
-from dis_store.hashing import CHUNK_BYTES, Content
+from dis_store.hashing import CHUNK_BYTES, Content, uncounted
 from dis_store.ingestion import copy_and_hash, open_source, refuse_change
 from dis_store.path_rules import PathSet
 from dis_store.registration import TREE, register
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
-from dis_store.tree_directory import create_file, create_link, remove_entry
+from dis_store.tree_directory import (
+    create_file,
+    create_hard_link,
+    create_link,
+    remove_entry,
+)
 from dis_store.work_space import WorkSpace, open_work_space
 
 # What a file system needs beside the bytes of files: directories, indirect blocks, the manifest, the index.
@@ -72,6 +77,8 @@ class TreeWriter:
         self._paths = PathSet(portable=portable_names)
         self._entries: dict[str, Entry] = {}
         self._contents: dict[Digest, Content] = {}
+        # Files that have names elsewhere still: no other object may share their inodes.
+        self._unshared: set[str] = set()
         self._unfinished = 0
         self._writers: set[FileWriter] = set()
         self._sealed = False
@@ -149,6 +156,8 @@ class TreeWriter:
         size: int | None = None,
         sha256: Sha256 | None = None,
         executable: bool | None = None,
+        on_bytes: Callable[[int], None] = uncounted,
+        threaded: bool = True,
     ) -> WrittenFile:
         """Copy a regular file into the object, by shared blocks where the file system can.
 
@@ -158,6 +167,8 @@ class TreeWriter:
             size: The bytes that it must have, if that is known.
             sha256: The SHA-256 that it must have, if that is known.
             executable: Whether the file may be executed; None: as the source.
+            on_bytes: Called with the number of bytes of each piece; the file is given up when it raises.
+            threaded: Whether hashing may take a second thread; of no use while other files keep the processors busy.
 
         Raises:
             InvalidInputError: The source is missing, unreadable, a symlink or no regular file.
@@ -171,11 +182,46 @@ class TreeWriter:
                 raise expected.refusal(f"{source} has {before.st_size} bytes, not {size}")
             self._check_room(before.st_size)
             with self._new_file(path) as descriptor, reported(self._foundation.top):
-                content = copy_and_hash(opened, descriptor)
+                content = copy_and_hash(opened, descriptor, on_bytes=on_bytes, threaded=threaded)
                 refuse_change(source, before, os.fstat(opened), content.size)
                 expected.check(content)
         if executable is None:
             executable = before.st_mode & 0o111 != 0
+        return self._add_file(path, content, executable=executable)
+
+    def take(
+        self,
+        path: str,
+        source: Path,
+        content: Content,
+        *,
+        inode: tuple[int, int],
+        executable: bool,
+        shared: bool,
+    ) -> WrittenFile:
+        """Make a file part of the object by a second name for it, without a copy.
+
+        The caller answers for it that nobody can change the file.
+
+        Args:
+            path: Where in the object.
+            source: The first name of the file, on the store's file system.
+            content: What the file was found to hold.
+            inode: Device and inode of what was read.
+            executable: Whether the file may be executed.
+            shared: Whether objects with an equal file may share this one.
+
+        Raises:
+            BuildError: Another file is at `source` by now.
+            OSError: It cannot have a second name.
+        """
+        with self._claimed(path):
+            found = create_hard_link(self._site().top, path, str(source))
+        if found != inode:
+            self._give_up(path)
+            raise BuildError(f"the file {source} was replaced while it was read")
+        if not shared:
+            self._unshared.add(path)
         return self._add_file(path, content, executable=executable)
 
     def create(self, path: str, *, executable: bool = False) -> FileWriter:
@@ -227,7 +273,9 @@ class TreeWriter:
             )
         self._sealed = True
         with reported(self._foundation.top):
-            return register(self._foundation, site.space, tree, self._contents)
+            return register(
+                self._foundation, site.space, tree, self._contents, unshared=self._unshared
+            )
 
     def _site(self) -> _Site:
         if self._opened is None or self._sealed:

@@ -1,20 +1,45 @@
 """Reading what the store holds again, and comparing it with what it must be. Nothing is changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from dis_store import derivations
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError
 from dis_store.foundation import Foundation, read_tree
 from dis_store.hash_pool import read_each_inode_once
-from dis_store.inspection import FileCheck, Findings, Problem, hash_file, inspect
+from dis_store.inspection import FileCheck, Findings, Problem, ProblemKind, hash_file, inspect
+from dis_store.layout import Layout
 from dis_store.realisations import Realisation
-from dis_store.result_links import read_all
-from dis_store.roots import read_root
+from dis_store.result_links import survey_links
+from dis_store.roots import survey_roots
 from dis_store.sharded import digests_on_disk, sharded_names
+
+MAKE_AGAIN = (
+    "make again what is missing: dis realize CONFIG --rebuild; "
+    "or free what was built from it, once no root keeps it: dis gc"
+)
+_ALL: frozenset[ProblemKind] = frozenset(get_args(ProblemKind))
+_REMEDIES: tuple[tuple[frozenset[ProblemKind], str], ...] = (
+    (
+        frozenset({"damaged root"}),
+        "put back a copy of the record, or give up what it kept: dis root remove NAME",
+    ),
+    (
+        _ALL - {"damaged root", "incomplete"},
+        "set aside what is damaged: dis store reindex",
+    ),
+    (
+        _ALL - {"damaged root", "tree without row"},
+        MAKE_AGAIN,
+    ),
+)
+
+Progress = Callable[[int, int], None]
+"""Called with how many more bytes were read, and how many there are to read; from several threads."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +63,23 @@ class VerificationReport:
         """Whether nothing is wrong."""
         return not self.problems
 
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What to do about the problems, in this order, with the commands."""
+        return remedies({problem.kind for problem in self.problems})
+
+
+def remedies(kinds: Collection[ProblemKind]) -> tuple[str, ...]:
+    """Return what to do about kinds of problems, in this order, with the commands."""
+    return tuple(text for cured, text in _REMEDIES if cured.intersection(kinds))
+
 
 def verify(
-    foundation: Foundation, digests: Sequence[Digest] | None, *, jobs: int
+    foundation: Foundation,
+    digests: Sequence[Digest] | None,
+    *,
+    jobs: int,
+    progress: Progress | None = None,
 ) -> VerificationReport:
     """Verify objects, or all objects and records; see `Store.verify`."""
     wanted = _all_objects(foundation) if digests is None else list(dict.fromkeys(digests))
@@ -51,7 +90,7 @@ def verify(
         _inspect_object(foundation, digest, found)
     if digests is None:
         found.problems.extend(_problems_of_records(foundation))
-    read = _read(found.checks, jobs)
+    read = _read(found.checks, jobs, progress)
     found.problems.extend(read.problems)
     return VerificationReport(
         len(wanted), read.files, read.bytes, tuple(sorted(found.problems, key=_place))
@@ -95,11 +134,16 @@ class _Reading:
     problems: tuple[Problem, ...]
 
 
-def _read(checks: Sequence[FileCheck], jobs: int) -> _Reading:
+def _read(checks: Sequence[FileCheck], jobs: int, progress: Progress | None) -> _Reading:
     sizes = {check.inode: check.entry.size for check in checks}
     # With fewer files than threads, each file gets several.
     threads = max(1, jobs // max(1, len(sizes)))
-    digests = read_each_inode_once(checks, partial(hash_file, threads=threads), jobs=jobs)
+    read = partial(hash_file, threads=threads)
+    if progress is not None:
+        total = sum(sizes.values())
+        progress(0, total)
+        read = partial(read, on_bytes=lambda amount: progress(amount, total))
+    digests = read_each_inode_once(checks, read, jobs=jobs)
     judged = (check.judge(digests[check.inode]) for check in checks)
     problems = tuple(problem for problem in judged if problem is not None)
     return _Reading(len(sizes), sum(sizes.values()), problems)
@@ -109,7 +153,7 @@ def _problems_of_records(foundation: Foundation) -> Iterator[Problem]:
     yield from _trees_without_rows(foundation)
     yield from _damaged_derivations(foundation)
     yield from _damaged_realisations(foundation)
-    yield from _damaged_roots(foundation)
+    yield from damaged_roots(foundation.layout)
 
 
 def _trees_without_rows(foundation: Foundation) -> Iterator[Problem]:
@@ -125,7 +169,20 @@ def _trees_without_rows(foundation: Foundation) -> Iterator[Problem]:
         # It may be on its way in: whoever registers it holds this lock until the row is there.
         with foundation.locks.placing(digest):
             if path.exists() and not foundation.has_row(digest):
-                yield Problem("tree without row", digest, None, f"in {path.parent.parent.name}/")
+                yield _without_row(foundation, digest, f"in {path.parent.parent.name}/")
+
+
+def _without_row(foundation: Foundation, digest: Digest, where: str) -> Problem:
+    """Tell an object that the index may not have, since something it refers to is gone, from one that it lost."""
+    try:
+        references = read_tree(foundation.layout, digest).references
+    except IntegrityError:
+        references = ()
+    for entry in references:
+        if not foundation.has_row(entry.object):
+            detail = f"it leads to {entry.object}, which is not there"
+            return Problem("incomplete", digest, entry.path, detail)
+    return Problem("tree without row", digest, None, where)
 
 
 def _damaged_derivations(foundation: Foundation) -> Iterator[Problem]:
@@ -176,15 +233,9 @@ def _judge_realisation(name: str, expected: bytes | None, path: Path) -> Problem
     return None
 
 
-def _damaged_roots(foundation: Foundation) -> Iterator[Problem]:
-    layout = foundation.layout
-    for path in sorted(layout.room("roots").glob("*.json")):
-        name = path.name.removesuffix(".json")
-        try:
-            read_root(layout, name)
-        except DisError as error:
-            yield Problem("damaged root", name, None, str(error))
-    try:
-        read_all(layout)
-    except DisError as error:
-        yield Problem("damaged root", "auto", None, str(error))
+def damaged_roots(layout: Layout) -> Iterator[Problem]:
+    """Yield the roots and result links whose records cannot be read."""
+    for name, error in survey_roots(layout).damaged.items():
+        yield Problem("damaged root", name, None, str(error))
+    for path, error in survey_links(layout)[1].items():
+        yield Problem("damaged root", f"auto/{path.stem}", None, str(error))

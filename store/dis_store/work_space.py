@@ -19,6 +19,8 @@ from dis_store.locks import try_lock
 
 # The manifest of the tree that is being registered: it tells the next start what to take back.
 INTENT = "manifest.json"
+# A directory of an object, relative to the store, that is writable for a moment: the next start makes it read-only.
+UNSEALED = "unsealed"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def remove_abandoned(foundation: Foundation) -> None:
         with _claimed(path) as claimed:
             if claimed:
                 _take_back(foundation, path)
+                _reseal(foundation, path)
                 remove_tree(path)
     empty_trash(foundation)
 
@@ -113,6 +116,20 @@ def _take_back(foundation: Foundation, abandoned: Path) -> None:
     ):
         if not foundation.is_valid(digest):
             withdraw(foundation, digest, foundation.layout.room("trash"))
+
+
+def _reseal(foundation: Foundation, abandoned: Path) -> None:
+    """Finish what a process had begun when it died while a directory of an object was writable."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        directory = Path((abandoned / UNSEALED).read_text(encoding="utf-8"))
+        if directory.parts[:1] == ("objects",) and ".." not in directory.parts:
+            seal_directory(foundation.top / directory)
+
+
+def seal_directory(directory: Path) -> None:
+    """Give a directory of an object the mode and the time that it must have."""
+    directory.chmod(0o555)
+    os.utime(directory, ns=(1_000_000_000, 1_000_000_000))
 
 
 def withdraw(foundation: Foundation, digest: Digest, room: Path) -> None:

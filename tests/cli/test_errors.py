@@ -123,7 +123,7 @@ def test_a_store_from_a_newer_version_is_an_unfit_environment(dis: Dis, tmp_path
 def test_a_fault_of_dis_is_one_block_and_its_traceback_is_in_a_file(
     dis: Dis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Session) -> None:
+    def fail(_: Session, **__: object) -> None:
         raise RuntimeError("what nobody thought of")
 
     monkeypatch.setattr(Session, "open_store", fail)

@@ -22,7 +22,9 @@ def tools() -> None:
 
 
 def audit(store: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["sh", str(SCRIPT), str(store)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["sh", str(SCRIPT), str(store)], capture_output=True, text=True, check=False
+    )
 
 
 def test_a_realised_store_passes(shared: Any) -> None:
@@ -36,7 +38,9 @@ def test_each_kind_of_damage_is_named(shared: Any, tmp_path: Path) -> None:
     subprocess.run(["chmod", "-R", "u+w", str(store)], check=True)
     bundle = next(store.glob("objects/*/*/bundle.json"))
     bundle.write_bytes(bundle.read_bytes() + b" ")
-    weights = next(path for path in store.glob("objects/*/*/model.safetensors") if not path.is_symlink())
+    weights = next(
+        path for path in store.glob("objects/*/*/model.safetensors") if not path.is_symlink()
+    )
     shutil.rmtree(weights.parent)
     manifest = next(store.glob(f"manifests/*/{bundle.parent.name}.json"))
     manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))

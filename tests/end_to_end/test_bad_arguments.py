@@ -160,3 +160,56 @@ def test_nothing_of_the_users_is_replaced_by_a_lock(user: User, taken: str) -> N
 def test_a_working_directory_that_is_full_is_no_run_directory(user: User) -> None:
     user.does("realize", "tiny.json")
     user.refused("run", "tiny.json", "--run-dir", ".", says="is in the way")
+
+
+LINKS: dict[str, tuple[str, str]] = {
+    "a long name": ("x" * 300, "File name too long"),
+    "no text": ("\udcff", "its path is not UTF-8"),
+    "below a file": ("prompts.txt/link", "is not a directory"),
+    "nowhere": ("nowhere/link", "there is no directory"),
+}
+
+
+@pytest.mark.parametrize("case", LINKS)
+def test_a_result_link_that_cannot_be_made_is_refused_before_anything_is_built(
+    user: User, case: str
+) -> None:
+    link, says = LINKS[case]
+    objects = sorted(user.store.glob("objects/*/*"))
+    arguments = ("realize", "tiny.json", "--set", "inference.n_prompts=1", "--out-link", link)
+    user.refused(*arguments, says=("the result link", "cannot be made", says))
+    assert sorted(user.store.glob("objects/*/*")) == objects
+
+
+def test_a_result_link_from_a_directory_that_is_gone_is_refused(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    config = user.path("tiny.json")
+    says = ("the result link here", "the working directory is gone")
+    user.refused("realize", config, "--out-link", "here", code=5, says=says)
+
+
+@pytest.mark.parametrize(("name", "says"), [("", "it is empty"), ("n\udcff", "it is not UTF-8")])
+def test_a_name_that_no_root_can_have_is_called_a_name(user: User, name: str, says: str) -> None:
+    for command in ("realize", "run"):
+        said = user.refused(command, "tiny.json", "--name", name, says=("the root name", says))
+        assert "path" not in said
+
+
+@pytest.mark.parametrize("option", ["run --token-output", "run --run-log-output", "build --output"])
+def test_no_output_takes_the_place_of_an_input(user: User, option: str) -> None:
+    command, flag = option.split()
+    user.does("lock", "tiny.json")
+    user.write("derived.json", {"extends": "tiny.json"})
+    user.path("other-name.txt").symlink_to("prompts.txt")
+    user.path("alias.json").hardlink_to(user.path("model/config.json"))
+    for output in ("tiny.json", "tiny.lock.json", "./prompts.txt", "model/model.safetensors"):
+        says = (f"{output.removeprefix('./')} will not be overwritten", "name another file")
+        user.refused(command, "tiny.json", flag, output, says=says)
+    for output in ("other-name.txt", "alias.json"):
+        user.refused(command, "tiny.json", flag, output, says="will not be overwritten")
+    user.does(command, "tiny.json", flag, "new.json")
+    user.does(command, "tiny.json", flag, "new.json")

@@ -72,8 +72,22 @@ def test_a_store_that_may_be_read_only_can_be_read(
     user.does("realize", "tiny.json", "--name", "first")
     store = copy_of(user.store, tmp_path / "read-only")
     subprocess.run(["chmod", "-R", "a-w", str(store)], check=True)
-    for argv in (["list"], ["show", "first"], ["root", "list"]):
+    everything = sorted(store.rglob("*"))
+    for argv in (
+        ["list"],
+        ["show", "first"],
+        ["root", "list"],
+        ["path-info", "-r", "first"],
+        ["ls", "first"],
+        ["cat", "first", "bundle.json"],
+        ["diff", "first", "first"],
+        ["log", "first"],
+        ["inspect", "first"],
+        ["store", "verify", "--all"],
+        ["store", "verify", "first"],
+    ):
         assert unprivileged(*argv, "--store", store).stdout
+    assert sorted(store.rglob("*")) == everything
     for argv in (["realize", "tiny.json"], ["gc"]):
         done = unprivileged(*argv, "--store", store, code=5)
         assert f"the store {store} cannot be written" in done.stderr
@@ -117,6 +131,70 @@ def test_results_that_may_not_be_laid_out_are_said(
     assert f"{place} cannot be written\n  cause: Permission denied" in done.stderr
     done = unprivileged("realize", "tiny.json", "--out-link", place, code=2)
     assert f"the result link {place} cannot be made\n  cause: Permission denied" in done.stderr
+
+
+@pytest.mark.parametrize("log", ["kept", "gone"])
+def test_a_store_on_a_read_only_file_system_can_be_read(
+    user: User, tmp_path: Path, log: str
+) -> None:
+    user.does("realize", "tiny.json", "--name", "first")
+    store = copy_of(user.store, tmp_path / "store")
+    if log == "gone":
+        for path in store.glob("index.sqlite-*"):
+            path.unlink()
+    with read_only(store):
+        user.does("show", "first", "--store", store)
+        user.does("list", "--store", store)
+        user.does("store", "verify", "--all", "--store", store)
+        for argv in (["realize", "tiny.json", "--name", "x"], ["gc"], ["root", "remove", "first"]):
+            user.refused(*argv, "--store", store, code=5, says=f"{store} cannot be written")
+    user.does("store", "verify", "--all", "--store", store)
+
+
+@contextlib.contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Mount a directory over itself, read-only, for the time of a block."""
+    if not _IS_ROOT:
+        pytest.skip("only root can mount")
+    mounts = (["--bind", str(path), str(path)], ["-o", "remount,ro,bind", str(path)])
+    if subprocess.run(["mount", *mounts[0]], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let root mount")
+    try:
+        subprocess.run(["mount", *mounts[1]], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_root_that_cannot_be_written_is_named(
+    user: User, unprivileged: Unprivileged, tmp_path: Path
+) -> None:
+    user.does("realize", "tiny.json", "--name", "first")
+    store = copy_of(user.store, tmp_path / "store")
+    (store / "roots").chmod(0o555)
+    done = unprivileged("root", "add", "second", "first", "--store", store, code=5)
+    assert f"cause: Permission denied: {store / 'roots' / 'second.json'}" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["show first", "list", "cat first bundle.json", "--help"])
+def test_a_full_standard_output_is_named(user: User, tmp_path: Path, arguments: str) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    user.does("realize", "tiny.json", "--name", "first")
+    with full.open("w") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-m", "dis_command", *arguments.split()],
+            env={**os.environ, "HOME": str(tmp_path)},
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 5, done.stderr
+    check_clear(done.stderr)
+    assert "error: standard output cannot be written\n  cause: No space left" in done.stderr
 
 
 @pytest.fixture

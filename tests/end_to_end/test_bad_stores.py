@@ -157,8 +157,72 @@ def test_a_damaged_run_is_listed_as_damaged_beside_the_others(owner: User) -> No
     assert rows["second"]["grade"] == "damaged"
     assert "bundle.json" in rows["second"]["problem"]
     assert rows["first"]["grade"] == "conformant"
-    owner.refused("show", "second", code=owner.dis("show", "second").code, says="bundle.json")
+    for argv in (["show", "second"], ["diff", "first", "second"], ["inspect", "second"]):
+        owner.refused(*argv, code=4, says=("bundle.json", "dis store verify"))
     owner.does("show", "first")
+
+
+@pytest.mark.parametrize("name", ["bundle.json", "tokens.json", "manifest.used.json"])
+def test_a_stored_document_that_changed_but_can_be_read_is_noticed(owner: User, name: str) -> None:
+    bundle = Path(owner.does("path-info", "first").out.strip())
+    damage(bundle / name, lambda data: data.replace(b"1", b"2"))
+    owner.refused("show", "first", code=4, says=(name, "its BLAKE3 is"))
+
+
+def test_an_incomplete_closure_says_how_to_go_on_and_that_way_leads_on(owner: User) -> None:
+    damage(stored(owner, "model.safetensors"), flip)
+    found = owner.dis("store", "verify", "--all")
+    assert "dis store reindex" in found.err
+    again = owner.dis("store", "reindex")
+    assert "dis realize CONFIG --rebuild" in again.err
+    found = owner.dis("store", "verify", "--all")
+    assert (found.code, "incomplete: " in found.out) == (4, True)
+    assert "dis realize CONFIG --rebuild" in found.err
+    assert "dis store reindex" not in found.err
+    owner.does("realize", "tiny.json", "--rebuild")
+    owner.does("store", "verify", "--all")
+    owner.recovers()
+
+
+def test_an_incomplete_closure_that_nothing_keeps_any_more_is_collected(owner: User) -> None:
+    damage(stored(owner, "model.safetensors"), flip)
+    owner.dis("store", "reindex")
+    names = [row["name"] for row in owner.does("root", "list", "--json").document]
+    owner.does("root", "remove", *names)
+    owner.does("gc")
+    owner.recovers()
+
+
+FORMATS: dict[str, Callable[[Path], object]] = {
+    "lost": lambda path: path.unlink(),
+    "garbage": lambda path: damage(path, lambda _: b"xx"),
+    "of something else": lambda path: damage(path, lambda _: b"{}"),
+}
+
+
+@pytest.mark.parametrize("case", FORMATS)
+def test_a_store_that_lost_its_format_is_still_known_as_a_store(owner: User, case: str) -> None:
+    record = owner.store / "format.json"
+    FORMATS[case](record)
+    says = ("does not say which format it has", str(record), "echo")
+    for argv in (["list"], ["realize", "tiny.json"], ["gc"], ["store", "reindex"]):
+        said = owner.refused(*argv, code=4, says=says)
+    command = said.partition("made the store: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    owner.does("show", "first")
+    owner.recovers()
+
+
+def test_an_index_that_became_a_directory_can_be_rebuilt(owner: User) -> None:
+    path = owner.store / "index.sqlite"
+    for each in owner.store.glob("index.sqlite*"):
+        each.unlink()
+    path.mkdir()
+    says = (f"the index of the store {owner.store} is damaged", "dis store reindex")
+    for argv in (["list"], ["gc"]):
+        owner.refused(*argv, code=4, says=says)
+    owner.does("store", "reindex")
+    owner.recovers()
 
 
 def test_a_damaged_root_is_named_and_nothing_is_collected_by_a_guess(owner: User) -> None:
@@ -168,6 +232,32 @@ def test_a_damaged_root_is_named_and_nothing_is_collected_by_a_guess(owner: User
     assert (found.code, "damaged root: first" in found.out) == (4, True)
     owner.does("realize", "tiny.json")
     (owner.store / "roots" / "first.json").unlink()
+    owner.does("gc")
+    owner.recovers()
+
+
+def test_a_damaged_root_stops_only_what_is_about_it(owner: User) -> None:
+    owner.does("realize", "tiny.json", "--name", "second", "--set", "inference.n_prompts=2")
+    record = owner.store / "roots" / "first.json"
+    damage(record, lambda _: b"xx")
+    says = ("the root 'first' is damaged", str(record), "dis root remove first")
+    for argv in (["show", "first"], ["gc"], ["root", "add", "third", "first"]):
+        owner.refused(*argv, code=4, says=says)
+    for argv in (["list"], ["root", "list"]):
+        outcome = owner.dis(*argv)
+        assert outcome.code == 4
+        assert all(part in outcome.err for part in says)
+        assert "second" in outcome.out
+        outcome.check_one_block()
+    digest = Path(owner.does("path-info", "second").out.strip()).name
+    for argv in (["show", "second"], ["show", digest], ["ls", "second"], ["inspect", "second"]):
+        owner.does(*argv)
+    for argv in (["store", "verify", "--all"], ["store", "reindex"]):
+        found = owner.dis(*argv)
+        assert (found.code, "damaged root: first" in found.out) == (4, True)
+        assert str(record) in found.out
+    assert "damaged" in owner.does("root", "remove", "first").err
+    owner.does("list")
     owner.does("gc")
     owner.recovers()
 

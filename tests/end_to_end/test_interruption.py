@@ -1,5 +1,8 @@
 """Ctrl-C and kill at any point of a realisation: nothing is lost, and the next call goes on."""
 
+import contextlib
+import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -9,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from tiny_runs import write_manifest
+
+BIG = 2 << 30
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "configs/quickstart.json"
 
@@ -39,6 +45,39 @@ def test_ctrl_c_ends_with_one_line_and_the_next_call_goes_on(dis: Any, delay: fl
     assert process.returncode in {0, 130, -signal.SIGINT}, stderr
     assert "Traceback" not in stderr
     settled(dis)
+
+
+@pytest.mark.parametrize("command", ["lock", "realize"])
+def test_ctrl_c_in_the_middle_of_one_big_file_ends_at_once(
+    dis: Any, tmp_path: Path, command: str
+) -> None:
+    config = write_manifest(tmp_path)
+    if shutil.disk_usage(tmp_path).free < 2 * BIG:
+        pytest.skip("this disk has no room for a big file")
+    header = json.dumps({"x": {"dtype": "U8", "shape": [BIG], "data_offsets": [0, BIG]}}).encode()
+    with (tmp_path / "model" / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + BIG)
+    process: subprocess.Popen[str] = dis.start(command, config)
+    while largest(dis.store / "tmp") < 16 << 20 and process.poll() is None:
+        time.sleep(0.005)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    # Far from its end: what was left of the file was not read first.
+    assert largest(dis.store / "objects") < 1 << 20
+    assert not list((dis.store / "tmp").iterdir())
+
+
+def largest(room: Path) -> int:
+    """Return the size of the largest file in a directory that somebody writes to."""
+    sizes = [0]
+    for path in room.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            sizes.append(path.lstat().st_size)
+    return max(sizes)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,8 +141,8 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 ) -> None:
     copy = ingestion.copy_and_hash
 
-    def disturbed(opened: int, target: int) -> Content:
-        content = copy(opened, target)
+    def disturbed(opened: int, target: int, **options: Any) -> Content:
+        content = copy(opened, target, **options)
         os.utime(source, (5, 5))
         source.write_bytes(change)
         return content

@@ -1,15 +1,27 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 import dis_store
 from auditing import audit
-from dis_store import InvalidInputError, Store, UnfitEnvironmentError, layout, platform_linux
+from dis_store import (
+    Digest,
+    IntegrityError,
+    InvalidInputError,
+    Root,
+    Store,
+    UnfitEnvironmentError,
+    layout,
+    platform_linux,
+)
 from processes import at_once, kill_self, killed_in
 from trees import write_text
 
@@ -64,6 +76,89 @@ def test_a_format_that_cannot_be_read_is_refused(tmp_path: Path, record: bytes) 
     (tmp_path / "format.json").write_bytes(record)
     with pytest.raises(InvalidInputError):
         Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"xx", b"{}", b'{"format":0,"type":"store"}'])
+def test_a_store_whose_format_is_lost_or_damaged_is_known_and_its_way_on_leads_on(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    path = tmp_path / "a store"
+    with Store.open(path) as store:
+        digest = write_text(store, "x")
+    record = path / "format.json"
+    record.unlink()
+    if damage is not None:
+        record.write_bytes(damage)
+    for create in (True, False):
+        with pytest.raises(IntegrityError, match="does not say which format it has") as refusal:
+            Store.open(path, create=create)
+    assert "format.json" in str(refusal.value.cause)
+    command = str(refusal.value.hint).partition("made the store: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    with Store.open(path) as store:
+        assert store.is_valid(digest)
+
+
+@pytest.mark.parametrize("log", ["kept", "gone"])
+def test_a_store_that_may_only_be_read_answers_questions_and_is_left_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    digest = write_text(store, "x")
+    store.set_root("name", Root(digest))
+    store.close()
+    if log == "gone":
+        for path in store.path.glob("index.sqlite-*"):
+            path.unlink()
+    stray = store.path / "tmp" / "stray"
+    stray.mkdir()
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    before = sorted(store.path.rglob("*"))
+    with Store.open(store.path, reading=True) as opened:
+        assert opened.read_bytes(digest, "text") == b"x"
+        assert opened.protect(digest)
+        assert list(opened.roots()) == ["name"]
+        assert opened.verify(None).ok
+        if log == "gone":
+            assert sorted(store.path.rglob("*")) == before
+        with pytest.raises((UnfitEnvironmentError, IntegrityError)):
+            opened.remember_outputs(Digest.of(b"derivation"), {"out": digest})
+    assert stray.is_dir()
+    with Store.open(store.path) as opened:
+        assert opened.is_valid(digest)
+    assert not stray.exists()
+
+
+def test_a_store_in_which_nothing_happened_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store.open(tmp_path / "store").close()
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with Store.open(tmp_path / "store", reading=True) as store:
+        assert store.objects() == []
+        assert store.verify(None).ok
+
+
+def test_a_log_that_cannot_be_read_is_not_left_out(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text(store, "x")
+    copy = tmp_path / "copy"
+    shutil.copytree(store.path, copy, symlinks=True)  # with the log of an index that is open
+    assert (copy / "index.sqlite-wal").stat().st_size > 0
+    connect = apsw.Connection
+
+    def refuse(name: str, **options: Any) -> apsw.Connection:
+        if "mode=ro" in name:
+            raise apsw.CantOpenError
+        return connect(name, **options)
+
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(apsw, "Connection", refuse)
+    with (
+        Store.open(copy, reading=True) as opened,
+        pytest.raises(UnfitEnvironmentError, match=r"index of the store .* cannot be read"),
+    ):
+        opened.objects()
 
 
 def test_a_newer_format_is_refused_with_a_way_out(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ HOSTILE = {
     "delete\x7f": "U+007F",
     "c1\x85": "U+0085",
     "line\u2028separator": "U+2028",
-    "half\ud800": "U+D800",
+    "half\ud800": "UTF-8",
     "right\u202eto-left": "reorders",
     "isolate\u2066": "reorders",
     "e\u0301": "form C",

@@ -1,3 +1,4 @@
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -5,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dis_store import Digest, IntegrityError, InvalidInputError, RetirementPolicy, Root, Store
+from dis_store import (
+    Digest,
+    IntegrityError,
+    InvalidInputError,
+    RetirementPolicy,
+    Root,
+    Store,
+    UnfitEnvironmentError,
+)
+from dis_store.result_links import check_link
 from trees import write_text
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
@@ -96,6 +106,59 @@ def test_a_damaged_root_is_an_error_and_not_a_missing_one(store: Store) -> None:
         store.collect_garbage()
 
 
+def test_a_damaged_root_is_named_with_its_file_and_keeps_nobody_else_from_working(
+    store: Store,
+) -> None:
+    digest = write_text(store, "x")
+    store.set_root("good", Root(digest))
+    record = store.path / "roots" / "a b.json"
+    record.write_bytes(b"xx")
+    survey = store.survey_roots()
+    assert list(survey.good) == ["good"]
+    error = survey.damaged["a b"]
+    assert str(record) in str(error.cause)
+    assert "dis root remove 'a b'" in str(error.hint)
+    assert store.root("good") is not None
+    with pytest.raises(IntegrityError, match="'a b'"):
+        store.root("a b")
+    store.remove_root("a b")
+    assert list(store.roots()) == ["good"]
+
+
+def test_several_damaged_roots_are_named_at_once(store: Store) -> None:
+    for name in ("one", "two"):
+        (store.path / "roots" / f"{name}.json").write_bytes(b"")
+    with pytest.raises(IntegrityError, match="2 roots are damaged") as refusal:
+        store.roots()
+    assert "one.json" in str(refusal.value.cause)
+    assert "two.json" in str(refusal.value.cause)
+    assert "dis root remove one two" in str(refusal.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"), [("", "empty"), ("a\udcff", "UTF-8"), ("a\nb", "U+000A")]
+)
+def test_a_refused_name_is_called_a_name(store: Store, name: str, cause: str) -> None:
+    with pytest.raises(InvalidInputError, match="the root name") as refusal:
+        store.root(name)
+    assert cause in str(refusal.value.cause)
+    assert "path" not in str(refusal.value)
+
+
+def test_a_root_that_cannot_be_written_is_named_and_not_its_temporary_file(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = write_text(store, "x")
+
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(source), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(UnfitEnvironmentError) as refusal:
+        store.set_root("name", Root(digest))
+    assert refusal.value.cause == f"Permission denied: {store.path / 'roots' / 'name.json'}"
+
+
 def test_a_result_link_leads_to_the_object(store: Store, tmp_path: Path) -> None:
     digest = write_text(store, "x")
     link = tmp_path / "result"
@@ -133,6 +196,42 @@ def test_a_result_link_replaces_one_and_nothing_else(store: Store, tmp_path: Pat
 def test_a_result_link_that_cannot_be_made_is_the_users_error(store: Store, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be made"):
         store.add_result_link(tmp_path / "missing" / "result", Root(write_text(store, "x")))
+
+
+LINKS = {
+    "a long name": ("x" * 300, "File name too long"),
+    "no text": ("\udcff", "its path is not UTF-8"),
+    "below a file": ("file/link", "is not a directory"),
+    "nowhere": ("none/link", "there is no directory"),
+}
+
+
+@pytest.mark.parametrize("case", LINKS)
+def test_a_place_that_no_result_link_can_have_is_said_before_it_is_made(
+    tmp_path: Path, case: str
+) -> None:
+    name, cause = LINKS[case]
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match=r"the result link .* cannot be made") as refusal:
+        check_link(tmp_path / name)
+    assert cause in str(refusal.value.cause)
+
+
+def test_a_result_link_of_a_working_directory_that_is_gone_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UnfitEnvironmentError, match="the working directory is gone"):
+        check_link(Path("result"))
+    assert check_link(tmp_path / "result") == tmp_path / "result"
+
+
+def test_a_result_link_may_have_the_longest_name(store: Store, tmp_path: Path) -> None:
+    for name in ("x" * 255, "é" * 127):
+        store.add_result_link(tmp_path / name, Root(write_text(store, "x")))
+        assert (tmp_path / name / "text").read_text() == "x"
 
 
 def test_a_relative_result_link_is_recorded_where_it_is(

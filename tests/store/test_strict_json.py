@@ -62,6 +62,44 @@ def test_what_two_readers_could_read_differently_is_refused(name: str) -> None:
     assert reason in str(refusal.value)
 
 
+PLACES = {
+    "a byte order mark": (b"\xef\xbb\xbf{}", "line 1, column 1"),
+    "UTF-16": ("{}".encode("utf-16"), "line 1, column 1"),
+    "a byte that is no text": ('{\n"ä": "'.encode() + b'\xe9"}', "line 2, column 7"),
+    "a key that is there twice": (b'{"a": {"b": 1},\n "c": 2,\n "a": 3}', "line 3, column 2"),
+    "a key that an escape repeats": (b'{"a":1, "\\u0061":2}', "line 1, column 9"),
+    "the inner one of two objects": (b'{"a":1,"a":{"b":1,"b":2}}', "line 1, column 19"),
+    "a key as its value, before": (b'{"a":"a","b":"a", "a":1}', "line 1, column 19"),
+    "a constant that a string holds, before": (b'["NaN",\n NaN]', "line 2, column 2"),
+    "a number that a string holds, before": (b'["1e400", 1e400]', "line 1, column 11"),
+    "an integer that is part of another": (b"[9007, 9007199254740992]", "line 1, column 8"),
+    "a number of many digits": (b"[\n" + b"1" * 5000 + b"]", "line 2, column 1"),
+    "depth": (b"[\n" + b"[" * 100, "line 2, column 64"),
+    "half a surrogate pair": (b'["\\ud83d\\ude00",\n "\\ud83d"]', "line 2, column 2"),
+    "half a surrogate pair as a key": (b'{"a": 1, "\\udc00": 1}', "line 1, column 10"),
+    "a comma too many": (b"[1,\n]", "line 2, column 1"),
+    "a string that does not end": (b'{"a":1,"a":2}, "', "line 1, column 8"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_what_is_refused_is_refused_with_its_place(name: str) -> None:
+    data, place = PLACES[name]
+    with pytest.raises(InvalidInputError) as refusal:
+        decode(data, name="the document")
+    assert str(refusal.value.cause).startswith(f"{place}: ")
+
+
+@given(st.dictionaries(st.text(), VALUES, min_size=1, max_size=4), st.data())
+def test_a_repeated_key_is_found_wherever_it_is(
+    value: dict[str, object], data: st.DataObject
+) -> None:
+    key = data.draw(st.sampled_from(sorted(value)))
+    text = json.dumps(value)[:-1] + ",\n" + json.dumps(key) + ": 0}"
+    with pytest.raises(InvalidInputError, match="line 2, column 1: the key"):
+        decode(text.encode(), name="the document")
+
+
 @given(VALUES)
 @example({"\U00010000": 1, "\uffff": 2})
 def test_canonical_json_reads_back_as_what_was_written(value: object) -> None:

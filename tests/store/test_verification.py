@@ -1,4 +1,5 @@
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -262,6 +263,48 @@ def test_one_big_file_is_hashed_by_several_threads(store: Store) -> None:
     report = store.verify([digest], jobs=4)
     assert report.ok
     assert report.bytes == 9 << 20
+
+
+def test_an_object_whose_reference_is_gone_is_incomplete_and_the_way_on_is_told(
+    store: Store, digest: Digest
+) -> None:
+    (reference,) = store.references(digest)
+    shutil.rmtree(store.object_path(reference))
+    assert "dis store reindex" in " ".join(store.verify(None).remedies)
+    store.reindex()
+    assert kinds(store) == {("incomplete", "ref")}
+    (remedy,) = store.verify(None).remedies
+    assert "dis realize CONFIG" in remedy
+    store.close()  # what this process wrote is kept until then
+    store.collect_garbage()
+    assert store.verify(None).ok
+    assert store.verify(None).remedies == ()
+
+
+def test_what_a_root_keeps_of_an_incomplete_closure_is_not_collected(
+    store: Store, digest: Digest
+) -> None:
+    store.set_root("kept", Root(digest))
+    (reference,) = store.references(digest)
+    shutil.rmtree(store.object_path(reference))
+    store.reindex()
+    store.close()  # what this process wrote is kept until then
+    store.collect_garbage()
+    assert store.object_path(digest).is_dir()
+    store.remove_root("kept")
+    store.collect_garbage()
+    assert not store.object_path(digest).exists()
+
+
+def test_all_damaged_records_of_roots_are_found(store: Store) -> None:
+    for name in ("one", "auto/two", "auto/three"):
+        (store.path / "roots" / f"{name}.json").write_bytes(b"xx")
+    found = {problem.subject: problem.detail for problem in store.verify(None).problems}
+    assert set(found) == {"one", "auto/two", "auto/three"}
+    assert str(store.path / "roots" / "auto" / "two.json") in found["auto/two"]
+    report = store.reindex()
+    assert {problem.subject for problem in report.problems} == set(found)
+    assert (store.path / "roots" / "one.json").read_bytes() == b"xx"
 
 
 def test_a_problem_reads_as_one_line() -> None:

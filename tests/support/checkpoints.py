@@ -35,12 +35,26 @@ class _Numbers:
         return np.asarray(unit * bound, dtype=np.float32).reshape(shape)
 
 
+_QWEN2_BIASES = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}
+
 Tensors = Mapping[str, NDArray[np.float32]]
+
+
+_ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "smollm3": "SmolLM3ForCausalLM",
+}
 
 
 @dataclass(frozen=True)
 class CheckpointShape:
-    """A small Llama. The vocabulary holds the 256 bytes, `<|end|>` and words of several bytes."""
+    """A small model, a Llama unless said otherwise.
+
+    The vocabulary holds the 256 bytes, `<|end|>` and words of several bytes.
+    """
 
     vocabulary: int = 300
     hidden: int = 64
@@ -53,13 +67,16 @@ class CheckpointShape:
     bias: bool = False
     dtype: str = "BF16"
     files: int = 1
+    family: str = "llama"
+    head: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """Return the config.json."""
         return {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
+            "architectures": [_ARCHITECTURES[self.family]],
+            "model_type": self.family,
+            **({} if self.head is None else {"head_dim": self.head}),
             "vocab_size": self.vocabulary,
             "hidden_size": self.hidden,
             "intermediate_size": self.intermediate,
@@ -82,14 +99,17 @@ class CheckpointShape:
 def random_tensors(shape: CheckpointShape, seed: int) -> dict[str, NDArray[np.float32]]:
     """Return the weights of a seeded random model, large enough that its logits are spread."""
     numbers = _Numbers(seed)
-    head = shape.hidden // shape.queries
+    head = shape.head or shape.hidden // shape.queries
     width = {"q": shape.queries * head, "k": shape.keys * head, "v": shape.keys * head}
 
     def matrix(outputs: int, inputs: int) -> NDArray[np.float32]:
         return numbers.next((outputs, inputs), 2.0 / sqrt(inputs))
 
-    def norm() -> NDArray[np.float32]:
-        return np.float32(1) + numbers.next((shape.hidden,), 0.3)
+    def norm(width: int = shape.hidden) -> NDArray[np.float32]:
+        return np.float32(1) + numbers.next((width,), 0.3)
+
+    def has_bias(name: str) -> bool:
+        return shape.bias or (shape.family == "qwen2" and name in _QWEN2_BIASES)
 
     tensors = {"model.embed_tokens.weight": matrix(shape.vocabulary, shape.hidden)}
     for layer in range(shape.layers):
@@ -103,8 +123,11 @@ def random_tensors(shape: CheckpointShape, seed: int) -> dict[str, NDArray[np.fl
         }
         for name, sizes in linears.items():
             tensors[f"{prefix}{name}.weight"] = matrix(*sizes)
-            if shape.bias:
+            if has_bias(name):
                 tensors[f"{prefix}{name}.bias"] = matrix(sizes[0], 1)[:, 0] * np.float32(0.1)
+        if shape.family == "qwen3":
+            for name in "qk":
+                tensors[f"{prefix}self_attn.{name}_norm.weight"] = norm(head)
         tensors[f"{prefix}input_layernorm.weight"] = norm()
         tensors[f"{prefix}post_attention_layernorm.weight"] = norm()
     tensors["model.norm.weight"] = norm()

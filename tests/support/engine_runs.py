@@ -15,14 +15,23 @@ class RecordingSink:
     def __init__(self, phases: Sequence[Phase] = ("prefill", "decode")) -> None:
         self._phases = phases
         self._rows: dict[tuple[int, Phase], list[NDArray[np.float64]]] = {}
+        self.chosen: dict[int, list[int]] = {}
         self.steps: list[list[tuple[str, int]]] = []
 
     def wants(self, phase: Phase) -> bool:
         """Return whether the phase was asked for."""
         return phase in self._phases
 
-    def logits(self, index: int, phase: Phase, rows: NDArray[np.float64]) -> None:
-        """Keep a copy of the rows."""
+    def logits(
+        self,
+        index: int,
+        phase: Phase,
+        rows: NDArray[np.float64],
+        *,
+        chosen: Sequence[int] | None = None,
+    ) -> None:
+        """Keep a copy of the rows, and the tokens chosen from them."""
+        self.chosen.setdefault(index, []).extend(chosen or ())
         self._rows.setdefault((index, phase), []).append(rows.copy())
 
     def step(self, computed: Sequence[tuple[str, int]]) -> None:
@@ -49,6 +58,21 @@ def greedy_request(
     """Return a request that decodes greedily."""
     sampling = Sampling(temperature=0, top_p=1, top_k=0, max_tokens=max_tokens, seed=None)
     return Request(name, tuple(prompt), sampling, Stop(tuple(strings), tuple(token_ids)))
+
+
+def sampled_request(
+    name: str,
+    prompt: Sequence[int],
+    *,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int = -1,
+    seed: int | None = 1,
+    max_tokens: int = 8,
+) -> Request:
+    """Return a request whose tokens are chosen by chance."""
+    sampling = Sampling(temperature, top_p, top_k, max_tokens, seed)
+    return Request(name, tuple(prompt), sampling, Stop())
 
 
 def digest_by_request(

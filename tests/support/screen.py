@@ -31,7 +31,6 @@ class Screen:
         self._rows = [_Row()]
         self._row = 0
         self._column = 0
-        self._pending_wrap = False
 
     def feed(self, text: str) -> None:
         """Take what was written; a newline also returns, as a terminal's driver makes it."""
@@ -77,17 +76,19 @@ class Screen:
         return self._row, self._column
 
     def _wrapped(self, cells: list[str]) -> list[_Row]:
-        pieces = [
-            cells[start : start + self.columns]
-            for start in range(0, max(1, len(cells)), self.columns)
-        ]
-        return [_Row(piece, number < len(pieces)) for number, piece in enumerate(pieces, 1)]
+        rows = [_Row()]
+        for number, cell in enumerate(cells):
+            wide = number + 1 < len(cells) and cells[number + 1] == _BLANK
+            if len(rows[-1].cells) + 1 + wide > self.columns and cell != _BLANK:
+                rows[-1].continued = True
+                rows.append(_Row())
+            rows[-1].cells.append(cell)
+        return rows
 
     def _top(self) -> int:
         return max(0, len(self._rows) - self.rows)
 
     def _control(self, parameters: str, final: str) -> None:
-        self._pending_wrap = self._pending_wrap and final == "m"
         match final:
             case "A":
                 self._row = max(self._top(), self._row - int(parameters or 1))
@@ -104,6 +105,8 @@ class Screen:
                 raise AssertionError(final)
 
     def _erase_row(self) -> None:
+        # There, terminals differ in whether the last character goes as well.
+        assert self._column < self.columns, "erased behind the last column"
         row = self._rows[self._row]
         del row.cells[self._column :]
         row.continued = False
@@ -111,18 +114,16 @@ class Screen:
     def _character(self, character: str) -> None:
         if character == "\r":
             self._column = 0
-            self._pending_wrap = False
         elif character == "\n":
             self._rows[self._row].continued = False
             self._down()
         else:
-            assert character.isprintable(), repr(character)
+            assert unicodedata.category(character) != "Cc", repr(character)
             self._put(character)
 
     def _down(self) -> None:
         self._row += 1
         self._column = 0
-        self._pending_wrap = False
         if self._row == len(self._rows):
             self._rows.append(_Row())
 

@@ -53,6 +53,7 @@ def build(
     Realises the target closure and prints its metadata as JSON: digest,
     engine, objects with their sizes, files, and the lock's id.
     """
+    from dis_derivations.lock.input_files import refuse_inputs
     from dis_derivations.provenance.closure_metadata import build_closure
     from dis_derivations.realisation.target import TargetRequest
 
@@ -62,6 +63,7 @@ def build(
         jobs=job_count(jobs),
         root=name,
     )
+    refuse_inputs(request.config, overrides, [output])
     with session.open_store() as store, session.reporting() as reporter:
         metadata = build_closure(store, request, reporter, update_lock=update_lock)
     if output is None:

@@ -29,7 +29,7 @@ def cat(session: Session, ref: str, path: str) -> None:
     from dis_derivations.runs.contents import Contents
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         contents = Contents(store, resolve(store, ref))
         file = contents.file(path)
         if session.as_json:

@@ -29,7 +29,7 @@ def diff(session: Session, ref_a: str, ref_b: str, strict: bool) -> int:
     from dis_derivations.comparison.render_text import render_text
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         report = diff_bundles(
             resolve(store, ref_a).bundle(store), resolve(store, ref_b).bundle(store), store=store
         )

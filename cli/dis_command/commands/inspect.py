@@ -35,7 +35,7 @@ def inspect(session: Session, ref: str | None, ref_option: str | None) -> None:
 
     if (ref is None) == (ref_option is None):
         raise click.UsageError("name one thing to inspect: REF, or --input REF")
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         found = describe(store, resolve(store, ref or ref_option or ""))
     session.print_result(
         lambda: {"schema_version": 1, **found}, lambda: "\n".join(_lines(found, ""))

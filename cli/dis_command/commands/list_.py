@@ -20,11 +20,12 @@ def list_(session: Session) -> None:
     """
     from dis_derivations.runs.listing import list_runs
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         runs = list_runs(store)
         session.print_result(
             lambda: [_document(store, run) for run in runs], lambda: _text(runs), paged=True
         )
+        store.roots()  # after the good ones were shown, refuses damaged ones
     if not runs and not session.as_json:
         session.say("there are no runs in this store yet; make one: dis realize CONFIG")
 

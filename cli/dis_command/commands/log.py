@@ -26,7 +26,7 @@ def log(session: Session, ref: str, run_log: bool) -> None:
     from dis_derivations.runs.logs import build_logs, run_log_of
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         resolved = resolve(store, ref)
         if run_log:
             found = run_log_of(store, resolved)

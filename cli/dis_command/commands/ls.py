@@ -27,7 +27,7 @@ def ls(session: Session, ref: str, path: str, long: bool, recursive: bool) -> No
     from dis_derivations.runs.contents import Contents
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         found = Contents(store, resolve(store, ref)).listing(path, recursive=recursive)
     session.print_result(
         lambda: [_document(each) for each in found], lambda: _text(found, long=long)

@@ -29,7 +29,7 @@ def path_info(session: Session, refs: tuple[str, ...], recursive: bool, size: bo
     """Print where objects are and what they need."""
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         digests = [resolve(store, ref).object() for ref in refs]
         if recursive:
             digests = store.closure(digests)
@@ -47,7 +47,9 @@ def _document(store: "Store", digest: "Digest") -> dict[str, Any]:
         "size": store.object_size(digest),
         "closure_size": store.closure_size(digest),
         "references": references,
-        "roots": sorted(name for name, root in store.roots().items() if root.object == digest),
+        "roots": sorted(
+            name for name, root in store.survey_roots().good.items() if root.object == digest
+        ),
     }
 
 

@@ -20,7 +20,8 @@ from dis_command.command import (
 from dis_command.session import Session
 
 if TYPE_CHECKING:
-    from dis_derivations.realisation.target import DryRun, RealisedTarget
+    from dis_derivations.realisation.dry_run import DryRun
+    from dis_derivations.realisation.target import RealisedTarget
     from dis_store import Store
 
 

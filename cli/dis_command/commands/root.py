@@ -58,11 +58,12 @@ def add(session: Session, name: str, ref: str) -> None:
 @pass_session
 def list_(session: Session) -> None:
     """List the roots and what they keep."""
-    with session.open_store() as store:
-        roots = sorted(store.roots().items())
+    with session.open_store(reading=True) as store:
+        roots = sorted(store.survey_roots().good.items())
         session.print_result(
             lambda: [_document(store, name, each) for name, each in roots], lambda: _text(roots)
         )
+        store.roots()  # after the good ones were shown, refuses damaged ones
 
 
 @command("remove", examples=("dis root remove golden",))
@@ -83,10 +84,12 @@ def remove(session: Session, names: tuple[str, ...]) -> None:
     from dis_derivations.runs.roots import check_names
 
     with session.open_store() as store:
-        check_names(store, names)
+        damaged = check_names(store, names)
         for name in names:
             store.remove_root(name)
     session.print_result(lambda: {"schema_version": 1, "removed": list(names)}, lambda: "")
+    for name in damaged:
+        session.say(f"the record of {name} was damaged; what it kept is not known")
     session.say(f"removed {', '.join(names)}; dis gc frees what no other root keeps")
 
 

@@ -68,12 +68,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     Prints the directory. It holds bundle.json, manifest.used.json,
     lock.used.json, tokens.json, run_log.json and what was captured.
     """
+    from dis_derivations.lock.input_files import refuse_inputs
     from dis_derivations.realisation.manifest_target import realise_target
     from dis_derivations.realisation.target import TargetRequest
     from dis_derivations.runs.run_directory import RUN_LOG, copy_file
 
     path = Path(chosen_config(config, config_option))
     request = TargetRequest(config=path, overrides=overrides, jobs=job_count(jobs), root=name)
+    refuse_inputs(path, overrides, (token_output, run_log_output))
     with session.open_store() as store:
         if name is not None:
             store.root(name)  # refuses a bad name now, and not after the build

@@ -31,7 +31,7 @@ def show(session: Session, ref: str) -> None:
     from dis_derivations.runs.reference import resolve
     from dis_derivations.runs.transcript import transcript
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         bundle = load_bundle(resolve(store, ref).bundle(store))
         exchanges = transcript(bundle, store)
     session.print_result(lambda: _document(bundle, exchanges), lambda: _text(exchanges), paged=True)

@@ -47,7 +47,7 @@ def show_derivation(
     """
     records = _of_manifest(ref, overrides, recursive=recursive) if _is_manifest(ref) else None
     if records is None:
-        with session.open_store() as store:
+        with session.open_store(reading=True) as store:
             records = _of_store(store, ref, recursive=recursive)
     session.print_document(records)
 

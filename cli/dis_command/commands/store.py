@@ -70,13 +70,15 @@ def verify(session: Session, refs: tuple[str, ...], everything: bool, jobs: int 
 
     if everything == bool(refs):
         raise click.UsageError("say what to verify: REF..., or --all for everything")
-    with session.open_store() as opened:
+    with session.open_store(reading=True) as opened:
         digests = None
         if refs:
             digests = opened.closure([resolve(opened, ref).object() for ref in refs])
         with session.reporting() as reporter, verifying(reporter) as progress:
             report = opened.verify(digests, jobs=job_count(jobs), progress=progress)
     session.print_result(lambda: _verified(report), lambda: _verified_text(report))
+    for remedy in report.remedies:
+        session.say(f"hint: {remedy}")
     return 0 if report.ok else _DAMAGED
 
 
@@ -100,9 +102,12 @@ def reindex(session: Session, jobs: int | None) -> int:
             "derivations": report.derivations,
             "realisations": report.realisations,
             "problems": [_problem(each) for each in report.problems],
+            "remedies": list(report.remedies),
         },
         lambda: _reindexed_text(report),
     )
+    for remedy in report.remedies:
+        session.say(f"hint: {remedy}")
     return _DAMAGED if report.problems else 0
 
 
@@ -123,6 +128,7 @@ def _verified(report: "VerificationReport") -> dict[str, Any]:
         "files": report.files,
         "bytes": report.bytes,
         "problems": [_problem(each) for each in report.problems],
+        "remedies": list(report.remedies),
     }
 
 

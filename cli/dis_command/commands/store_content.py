@@ -54,7 +54,8 @@ def add(session: Session, paths: tuple[Path, ...], name: str | None, adopt: bool
         if name is not None:
             store.root(name)  # refuses a bad name now, and not after the work
         for path in paths:
-            digest = add_path(store, path, adopt=adopt, jobs=job_count(None))
+            # More than there are processors: some of them always wait for the disk.
+            digest = add_path(store, path, adopt=adopt, jobs=2 * job_count(None))
             added.append((path, digest))
             if name is not None:
                 store.set_root(name, Root(digest, label=str(path.name)))

@@ -56,7 +56,7 @@ def verify(
     from dis_derivations.comparison.verify_report import write_report
 
     chosen = _chosen(refs, bundle_a, bundle_b)
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         a, b = _readers(session, store, chosen)
         report = verify_bundles(a, b, store=store)
     for path in write_report(report, output_dir):

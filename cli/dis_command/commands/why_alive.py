@@ -25,7 +25,7 @@ def why_alive(session: Session, ref: str) -> int:
     from dis_derivations.provenance.liveness import keepers
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         digest = resolve(store, ref).object()
         found = keepers(store, digest)
     session.print_result(lambda: _document(digest, found), lambda: "\n".join(map(_text, found)))

@@ -27,7 +27,7 @@ def why_depends(session: Session, ref_a: str, ref_b: str) -> int:
     from dis_derivations.provenance.dependency import chain_of_references
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store() as store:
+    with session.open_store(reading=True) as store:
         start, target = (resolve(store, ref).object() for ref in (ref_a, ref_b))
         chain = chain_of_references(store, start, target)
         session.print_result(lambda: _document(start, chain), lambda: _text(store, start, chain))

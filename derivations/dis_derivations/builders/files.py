@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from dis_derivations.realisation.building import BuildContext
+from dis_derivations.realisation.events import Measure
 from dis_store.digest import Digest
 
 
@@ -19,8 +20,15 @@ class FilesBuilder:
             BuildError: No source has a file.
         """
         args = context.derivation.args
-        with context.store.new_tree(
-            expected_bytes=sum(file["size"] for file in args["files"])
-        ) as tree:
-            context.sources.fetch(args["kind"], args["files"], tree, context.check_interrupted)
+        size = sum(file["size"] for file in args["files"])
+        gauge = context.gauge("reading", Measure("bytes", 0, size))
+
+        def count(amount: int) -> None:
+            context.check_interrupted()
+            gauge.add(amount)
+
+        with context.store.new_tree(expected_bytes=size) as tree:
+            context.sources.fetch(
+                args["kind"], args["files"], tree, context.check_interrupted, count
+            )
             return {"out": tree.register()}

@@ -6,13 +6,15 @@ from typing import Any
 
 from dis_derivations.builders.closure import CLOSURE_DOCUMENT, MODEL_DIRECTORY
 from dis_derivations.builders.requests import REQUESTS_DOCUMENT
-from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress, Request
+from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress
 from dis_derivations.realisation.building import BuildContext
+from dis_derivations.realisation.events import Measure
 from dis_derivations.runs.bundle import ENGINE_DOCUMENT, TOKENS_DOCUMENT
 from dis_derivations.runs.recording import ResultRecorder
 from dis_store import canonical_json, strict_json
+from dis_store.contents import changed
 from dis_store.digest import Digest
-from dis_store.errors import IntegrityError
+from dis_store.hashing import hash_descriptor
 
 RUN_LOG = "run_log.json"
 
@@ -48,11 +50,11 @@ class GenerationBuilder:
         context.log.write(f"{spec['name']} engine loaded; {len(requests)} requests")
         with (
             store.new_tree() as tree,
-            ResultRecorder(
-                context.derivation.args["capture"], greedy=_all_greedy(requests)
-            ) as recorder,
+            ResultRecorder(context.derivation.args["capture"]) as recorder,
         ):
-            sequences = engine.generate(requests, batching, recorder, _progress(context))
+            sequences = engine.generate(
+                requests, batching, recorder, _progress(context, len(requests))
+            )
             generated = context.log.seconds()
             tree.write_bytes(TOKENS_DOCUMENT, _tokens_document(sequences))
             tree.write_bytes(
@@ -99,19 +101,25 @@ def _verified_model(
     """Return the model's files by name, each hashed again now, and the record of that check."""
     from blake3 import blake3
 
+    parts = [
+        file for file in context.store.files(closure) if file.path.startswith(f"{MODEL_DIRECTORY}/")
+    ]
+    gauge = context.gauge(
+        "verifying the model", Measure("bytes", 0, sum(file.size for file in parts))
+    )
+
+    def count(amount: int) -> None:
+        context.check_interrupted()
+        gauge.add(amount)
+
     files: dict[str, Path] = {}
     record: list[dict[str, Any]] = []
-    for file in context.store.files(closure):
-        if not file.path.startswith(f"{MODEL_DIRECTORY}/"):
-            continue
+    for file in parts:
         context.check_interrupted()
-        found = blake3(max_threads=blake3.AUTO).update_mmap(file.real).hexdigest()
+        with file.real.open("rb") as opened:
+            found = hash_descriptor(opened.fileno(), threads=blake3.AUTO, on_bytes=count)[1]
         if found != file.blake3:
-            raise IntegrityError(
-                f"{file.path} of closure {closure[:12]} has changed in the store",
-                cause=f"its digest is {found}, and the closure says {file.blake3}",
-                hint="see what else is damaged: dis store verify --all",
-            )
+            raise changed(file, f"its BLAKE3 is {found}, and must be {file.blake3}")
         name = file.path.removeprefix(f"{MODEL_DIRECTORY}/")
         files[name] = file.real
         record.append(
@@ -120,13 +128,18 @@ def _verified_model(
     return files, record
 
 
-def _progress(context: BuildContext) -> Callable[[Progress], None]:
+def _progress(context: BuildContext, count: int) -> Callable[[Progress], None]:
     """Return a listener that logs each finished request and ends the generation on an interruption."""
     finished = 0
+    gauge = context.gauge("generating", Measure("requests", 0, count), Measure("tokens", 0))
 
     def listen(progress: Progress) -> None:
         nonlocal finished
         context.check_interrupted()
+        gauge.show(
+            Measure("requests", progress.finished, progress.requests),
+            Measure("tokens", progress.tokens),
+        )
         if progress.finished != finished:
             finished = progress.finished
             context.log.write(
@@ -134,10 +147,6 @@ def _progress(context: BuildContext) -> Callable[[Progress], None]:
             )
 
     return listen
-
-
-def _all_greedy(requests: Sequence[Request]) -> bool:
-    return all(request.sampling.temperature == 0 for request in requests)
 
 
 def _tokens_document(sequences: Sequence[GeneratedSequence]) -> bytes:

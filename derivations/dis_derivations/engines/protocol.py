@@ -18,7 +18,14 @@ Phase = Literal["prefill", "decode"]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. `temperature` 0 is greedy; ties go to the lowest id."""
+    """How the next token is chosen.
+
+    Attributes:
+        temperature: 0 is greedy, and ties go to the lowest id. Above 0 there is a seed.
+        top_p: The share of probability from which a token is drawn: the likeliest tokens that have it.
+        top_k: From how many tokens one is drawn; 0 and -1: all.
+        seed: What chance is made of, together with the request's id and the token's number.
+    """
 
     temperature: float
     top_p: float
@@ -81,8 +88,18 @@ class CaptureSink(Protocol):
         """Return whether logits of this phase are captured."""
         ...
 
-    def logits(self, index: int, phase: Phase, rows: "NDArray[np.float64]") -> None:
-        """Take the next rows of request number `index`: shape [positions, vocabulary], in order of position."""
+    def logits(
+        self,
+        index: int,
+        phase: Phase,
+        rows: "NDArray[np.float64]",
+        *,
+        chosen: Sequence[int] | None = None,
+    ) -> None:
+        """Take the next rows of request number `index`: shape [positions, vocabulary], in order of position.
+
+        `chosen` is the token that was chosen from each row; None in the phase `prefill`.
+        """
         ...
 
     def step(self, computed: Sequence[tuple[str, int]]) -> None:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dis_derivations.graph.derivation import Derivation
+from dis_derivations.realisation.events import Measure
+from dis_derivations.realisation.gauge import Gauge, Report
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import InterruptedBuildError
@@ -31,6 +33,10 @@ class RealisedInput:
     key: Digest | None = None
     log: Digest | None = None
     platform: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _unheard(_text: str, _measures: tuple[Measure, ...]) -> None:
+    """Take a report that nobody asked for."""
 
 
 class BuildLog:
@@ -73,6 +79,7 @@ class BuildContext:
         log_files: Further files of the log output; the builder adds to it. Values are bytes, or an
             object to refer to.
         cancelled: Becomes true when the user interrupts.
+        report: Told how far the build has come, through `gauge`.
     """
 
     store: Store
@@ -85,6 +92,7 @@ class BuildContext:
     log: BuildLog
     log_files: dict[str, bytes | Digest]
     cancelled: Callable[[], bool]
+    report: Report = _unheard
 
     def check_interrupted(self) -> None:
         """Raise if the user asked to stop; builders call it between pieces of work.
@@ -94,6 +102,10 @@ class BuildContext:
         """
         if self.cancelled():
             raise InterruptedBuildError(f"the build of {self.derivation.name} was interrupted")
+
+    def gauge(self, text: str, *measures: Measure) -> Gauge:
+        """Return a gauge for a piece of the work; what it shows is in no log and no output."""
+        return Gauge(self.report, text, *measures)
 
 
 class Builder(Protocol):

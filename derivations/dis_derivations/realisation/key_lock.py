@@ -10,7 +10,7 @@ from dis_store.digest import Digest
 from dis_store.errors import InterruptedBuildError
 
 if TYPE_CHECKING:
-    from dis_store.locks import LockHolder
+    from dis_store.lock_holder import LockHolder
 
 # A wait inside the system could be ended by nobody: the thread that waits is not the one that
 # signals reach.

@@ -91,7 +91,7 @@ def ensure_lock(
         if preflight.generates(request.target):
             preflight.check_memory(sizes.get(WEIGHTS, 0))
 
-    lock, path = make_lock(store, loaded, location, before_reading=check_reading)
+    lock, path = make_lock(store, loaded, location, before_reading=check_reading, reporter=reporter)
     reporter(
         Event(
             "note",

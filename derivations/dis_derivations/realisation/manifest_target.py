@@ -7,12 +7,14 @@ from dis_derivations.lock.location import LockLocation
 from dis_derivations.manifest.reading import RawManifest, read_manifest_files
 from dis_derivations.realisation import plan_cache, rooting
 from dis_derivations.realisation.events import Event, Reporter, silent
-from dis_derivations.realisation.target import DryRun, RealisedTarget, Rebuild, TargetRequest
+from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_store import Store
 from dis_store.errors import InterruptedBuildError
 
 if TYPE_CHECKING:
+    from dis_derivations.realisation.dry_run import DryRun
     from dis_derivations.realisation.manifest_build import ManifestBuild
+    from dis_derivations.realisation.rebuild import Rebuild
 
 _UNROOTED = (
     "no root keeps the result for its own sake, so `dis gc` may free it; "
@@ -63,7 +65,7 @@ def _realise(store: Store, request: TargetRequest, reporter: Reporter) -> Realis
     return replace(realised, rebuilds=rebuilds)
 
 
-def plan_target(store: Store, request: TargetRequest) -> DryRun:
+def plan_target(store: Store, request: TargetRequest) -> "DryRun":
     """Return what `realise_target` would build, without changing anything.
 
     What was found in the store is protected from collection until the store is closed.
@@ -96,7 +98,7 @@ def _keep(
     return replace(realised, roots=roots)
 
 
-def _rebuild(store: Store, build: "ManifestBuild", reporter: Reporter) -> Rebuild:
+def _rebuild(store: Store, build: "ManifestBuild", reporter: Reporter) -> "Rebuild":
     rebuild = build.rebuild()
     if rebuild.diverging is not None:
         name = rooting.keep_run(store, rebuild.diverging)

@@ -56,16 +56,6 @@ def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
         yield "vllm.engine_args.trust_remote_code: no engine of this version runs a model's own code"
     if capture.get("activations", {}).get("enabled"):
         yield "capture.activations: the reference engine does not capture activations"
-    for pointer, sampling in _samplings(document["inference"]):
-        if sampling.get("temperature", 0.0) > 0:
-            yield f"{pointer}.temperature: sampling is not available, only greedy decoding (temperature 0)"
-
-
-def _samplings(inference: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for index, request in enumerate(inference.get("requests") or ()):
-        yield f"inference.requests.{index}.sampling", request.get("sampling") or {}
-    template = inference.get("request_template") or {}
-    yield "inference.request_template.sampling", template.get("sampling") or {}
 
 
 def check_target(target: str) -> None:
@@ -89,7 +79,7 @@ def check_model(loaded: LoadedManifest) -> None:
         UnfitEnvironmentError: Names what is not supported.
         InvalidInputError: The configuration is malformed.
     """
-    from dis_derivations.engines.reference.configuration import check_supported
+    from dis_derivations.engines.reference.families import check_supported
 
     for group in artifact_groups(loaded):
         if group.name != CONFIG or group.source.location is None:

@@ -7,14 +7,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
 from dis_derivations.graph.keys import build_key
 from dis_derivations.realisation import platform_facts
+from dis_derivations.realisation.build_logs import keep_log_of_failure, register_log
 from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
-from dis_derivations.realisation.events import Event, EventKind, Reporter, silent
+from dis_derivations.realisation.events import Event, EventKind, Measure, Reporter, silent
 from dis_derivations.realisation.key_lock import sole_builder
 from dis_derivations.realisation.schedule import Schedule
 from dis_store import Input, Realisation, Store
@@ -23,7 +25,7 @@ from dis_store.errors import DisError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_derivations.sources.source import SourceSet
-    from dis_store.locks import LockHolder
+    from dis_store.lock_holder import LockHolder
 
 
 @dataclass(frozen=True)
@@ -137,13 +139,14 @@ class Realiser:
         """Return `target`, building what is missing.
 
         Raises:
-            DisError: A build failed (the first failure; with `keep_going` a BuildError that lists
-                all of them).
+            DisError: A build failed (the first failure; several in one error that lists them). Its log is
+                kept until the next collection, and the error says where.
             InterruptedBuildError: The user interrupted; what was finished stays in the store.
         """
         missing = self.missing(target)
-        for digest in self._graph.closure_of(target):
-            self._store.add_derivation(self._graph.records[digest])
+        self._store.add_derivations(
+            [self._graph.records[digest] for digest in self._graph.closure_of(target)]
+        )
         if missing:
             self._run(missing, self._build_and_keep)
         return self._results[target]
@@ -227,6 +230,7 @@ class Realiser:
     ) -> dict[Digest, Realised]:
         """Build `missing` in an order that respects inputs, `jobs` at a time."""
         self._stop = threading.Event()
+        self._report_plan(missing)
         waiting = {
             digest: {
                 source.derivation
@@ -294,6 +298,7 @@ class Realiser:
             log=log,
             log_files={},
             cancelled=self._stop.is_set,
+            report=partial(self._report_measures, derivation.name),
         )
         self._report("start", derivation.name)
         try:
@@ -301,9 +306,10 @@ class Realiser:
             outputs = dict(builder.build(context))
             log.write("done")
             if "log" in derivation.outputs:
-                outputs["log"] = _register_log(context)
+                outputs["log"] = register_log(context)
         except DisError as failure:
             self._report("failed", derivation.name, failure.what, seconds=log.seconds())
+            keep_log_of_failure(context, failure)
             raise
         realisation = self._store.add_realisation(
             Realisation(
@@ -340,6 +346,15 @@ class Realiser:
 
     # Reporting
 
+    def _report_plan(self, missing: Sequence[Digest]) -> None:
+        builds = Measure("builds", 0, len(missing))
+        with self._report_lock:
+            self._reporter(Event("plan", self._name(missing[-1]), measures=(builds,)))
+
+    def _report_measures(self, subject: str, text: str, measures: tuple[Measure, ...]) -> None:
+        with self._report_lock:
+            self._reporter(Event("progress", subject, text, measures=measures))
+
     def _report_waiting(self, derivation: Derivation, holder: "LockHolder") -> None:
         text = f"process {holder.pid} on {holder.host} has been building it since {holder.since}"
         self._report("waiting", derivation.name, text)
@@ -356,18 +371,6 @@ class Realiser:
     ) -> None:
         with self._report_lock:
             self._reporter(Event(kind, subject, text, seconds))
-
-
-def _register_log(context: BuildContext) -> Digest:
-    """Make the `log` output of a build."""
-    with context.store.new_tree() as tree:
-        tree.write_bytes("build.log", context.log.encode())
-        for path, content in context.log_files.items():
-            if isinstance(content, Digest):
-                tree.reference(path, content)
-            else:
-                tree.write_bytes(path, content)
-        return tree.register()
 
 
 def _user_name() -> str:

@@ -16,13 +16,19 @@ _DIGITS_IN_NAME = (8, 16, 64)
 
 
 def check(store: Store, request: TargetRequest) -> None:
-    """Refuse the name of a root now and not after hours of building.
+    """Refuse a root or a result link now and not after hours of building.
 
     Raises:
-        InvalidInputError: The name is refused.
+        InvalidInputError: The name is refused, or the link cannot be made.
+        IntegrityError: There is a root of that name, and its record is damaged.
+        UnfitEnvironmentError: The working directory, from which the link is named, is gone.
     """
     if request.root is not None:
         store.root(request.root)
+    if request.out_link is not None:
+        from dis_store.result_links import check_link
+
+        check_link(request.out_link)
 
 
 def keep(store: Store, realised: RealisedTarget, request: TargetRequest) -> tuple[str, ...]:

@@ -1,12 +1,19 @@
 """Running builds side by side, each after its inputs, until all are done, one fails, or the user interrupts."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
 from dis_store.digest import Digest
-from dis_store.errors import BuildError, DisError, InterruptedBuildError
+from dis_store.errors import (
+    BuildError,
+    DisError,
+    IntegrityError,
+    InterruptedBuildError,
+    InvalidInputError,
+    UnfitEnvironmentError,
+)
 
 Result = TypeVar("Result")
 
@@ -54,7 +61,7 @@ class Schedule(Generic[Result]):
         """Build everything and return what came of each build.
 
         Raises:
-            DisError: The first failure; when there are several, a BuildError that lists them.
+            DisError: The first failure; when there are several, one error that lists them.
             InterruptedBuildError: The user interrupted.
         """
         with ThreadPoolExecutor(self._jobs, thread_name_prefix="dis-build") as pool:
@@ -124,7 +131,23 @@ def _combined(failures: Mapping[str, DisError]) -> DisError:
     """Return the one failure itself, or one error that lists several by the names of their builds."""
     if len(failures) == 1:
         return next(iter(failures.values()))
-    return BuildError(
+    hints = dict.fromkeys(each.hint for each in failures.values() if each.hint)
+    return _kind_of(failures.values())(
         f"{len(failures)} builds failed",
-        cause="\n".join(f"{name}: {failure}" for name, failure in failures.items()),
+        cause="\n".join(_line(name, failure) for name, failure in failures.items()),
+        hint="\n".join(hints) or None,
     )
+
+
+def _line(name: str, failure: DisError) -> str:
+    return f"{name}: {failure}" + (f" (log: {failure.log})" if failure.log else "")
+
+
+def _kind_of(failures: Collection[DisError]) -> type[DisError]:
+    """Return the class that says most about several failures: damage first, then what all have in common."""
+    if any(isinstance(each, IntegrityError) for each in failures):
+        return IntegrityError
+    for kind in (UnfitEnvironmentError, InvalidInputError):
+        if all(isinstance(each, kind) for each in failures):
+            return kind
+    return BuildError

@@ -1,10 +1,14 @@
 """What a user asks to be realised, and what came of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dis_store.digest import Digest
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.rebuild import Rebuild
 
 DEFAULT_TARGET = "run"
 
@@ -38,36 +42,6 @@ class TargetRequest:
 
 
 @dataclass(frozen=True)
-class Rebuild:
-    """One more build of what was already built.
-
-    Attributes:
-        subject: The name of the derivation that was built again.
-        key: What its builds are remembered by.
-        outputs: What came of it.
-        differing: The compared outputs that are not what the chosen build made.
-        diverging: For a run whose results differ, the run of those results, to be compared with the
-            chosen one.
-    """
-
-    subject: str
-    key: Digest
-    outputs: Mapping[str, Digest]
-    differing: tuple[str, ...]
-    diverging: "RealisedTarget | None" = None
-
-    @property
-    def bundle(self) -> Digest | None:
-        """The bundle of the diverging run."""
-        return None if self.diverging is None else self.diverging.main_output
-
-    @property
-    def identical(self) -> bool:
-        """Whether every compared output is bit for bit the same."""
-        return not self.differing
-
-
-@dataclass(frozen=True)
 class RealisedTarget:
     """A target whose outputs are valid objects of the store.
 
@@ -88,7 +62,7 @@ class RealisedTarget:
     outputs: Mapping[str, Digest]
     cached: bool
     roots: tuple[str, ...] = ()
-    rebuilds: tuple[Rebuild, ...] = field(default=())
+    rebuilds: "tuple[Rebuild, ...]" = ()
 
     @property
     def main_output(self) -> Digest:
@@ -99,28 +73,3 @@ class RealisedTarget:
     def reproduced(self) -> bool:
         """Whether every rebuild was identical."""
         return all(rebuild.identical for rebuild in self.rebuilds)
-
-
-@dataclass(frozen=True)
-class PlannedBuild:
-    """A build that a realisation would start now."""
-
-    name: str
-    builder: str
-    derivation: Digest
-    fetched_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class DryRun:
-    """What a realisation would do.
-
-    Attributes:
-        locks: The manifest would be locked first, so the builds are not known yet.
-        builds: The missing builds, inputs first, then those that would be made again; a missing one
-            may turn out to be known once its inputs are.
-    """
-
-    target: str
-    locks: bool
-    builds: tuple[PlannedBuild, ...]

@@ -135,8 +135,7 @@ def load_bundle(reader: BundleReader) -> Bundle:
 
 def _bundle_fields(reader: BundleReader) -> Fields:
     """Return `bundle.json`, refusing other kinds of documents as no bundle at all."""
-    data = reader.read_bytes(BUNDLE_DOCUMENT)
-    values = strict_json.decode(data, name=f"{BUNDLE_DOCUMENT} of {reader.describe()}")
+    values = _decoded(reader, BUNDLE_DOCUMENT)
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind != BUNDLE_KIND:
         raise InvalidInputError(
@@ -230,11 +229,15 @@ def _check_agreement(reader: BundleReader, document: BundleDocument, engine: Fie
             raise reader.refusal("the captures are not what they should be", cause)
 
 
-def _fields(reader: BundleReader, path: str) -> Fields:
+def _decoded(reader: BundleReader, path: str) -> Any:
     def refuse(what: str, cause: str | None = None, **_: object) -> DisError:
         return reader.refusal(what, cause)
 
-    values = strict_json.decode(reader.read_bytes(path), name=path, error=refuse)
+    return strict_json.decode(reader.read_bytes(path), name=path, error=refuse)
+
+
+def _fields(reader: BundleReader, path: str) -> Fields:
+    values = _decoded(reader, path)
     if not isinstance(values, dict):
         raise reader.refusal(f"{path} is malformed", "it must be an object")
     return Fields(path, "", values, reader.refusal)

@@ -133,7 +133,7 @@ class StoredBundle:
     def __init__(self, store: ObjectFiles, digest: Digest) -> None:
         self._store = store
         self._digest = digest
-        self._names = sorted(file.path for file in store.files(digest))
+        self._files = {file.path: file for file in store.files(digest)}
 
     def describe(self) -> str:
         """Return what messages call this bundle."""
@@ -145,11 +145,18 @@ class StoredBundle:
 
     def names(self) -> list[str]:
         """Return the paths of all files, sorted."""
-        return list(self._names)
+        return sorted(self._files)
 
     def read_bytes(self, path: str) -> bytes:
-        """Return a document's bytes."""
-        return _read_bounded(self, path)
+        """Return a document's bytes, which are those that the object must have."""
+        data = _read_bounded(self, path)
+        found = Digest.of(data)
+        if found != self._files[path].blake3:
+            raise self.refusal(
+                f"{path} is damaged",
+                f"its BLAKE3 is {found}, and must be {self._files[path].blake3}",
+            )
+        return data
 
     def open(self, path: str) -> BinaryIO:
         """Open a file for reading from any offset."""
@@ -165,7 +172,7 @@ class StoredBundle:
 
     def path(self, path: str) -> Path:
         """Return the regular file behind a path."""
-        if path not in self._names:
+        if path not in self._files:
             raise _missing(self, path)
         return self._store.file_path(self._digest, path)
 

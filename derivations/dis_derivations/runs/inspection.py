@@ -99,7 +99,9 @@ def _object(store: "Store", digest: Digest) -> dict[str, Any]:
         "path": str(store.object_path(digest)),
         "size": store.object_size(digest),
         "closure_size": store.closure_size(digest),
-        "roots": sorted(name for name, root in store.roots().items() if root.object == digest),
+        "roots": sorted(
+            name for name, root in store.survey_roots().good.items() if root.object == digest
+        ),
         "entries": [entry.to_json() for entry in store.tree(digest).entries],
     }
 

@@ -46,10 +46,10 @@ def list_runs(store: "Store") -> list[RunSummary]:
     """Return the rooted runs, the newest first. A damaged run is listed with what is wrong with it.
 
     Raises:
-        IntegrityError: The index or a root is damaged.
+        IntegrityError: The index is damaged. Damaged roots keep no run that could be listed.
     """
     kept: dict[Digest, dict[str, Root]] = {}
-    for name, root in store.roots().items():
+    for name, root in store.survey_roots().good.items():
         kept.setdefault(root.object, {})[name] = root
     # Asked outside of any run: a damaged index is no run's fault, and its error says how it is rebuilt.
     for digest in kept:

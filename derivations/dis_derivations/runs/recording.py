@@ -32,20 +32,17 @@ class ResultRecorder:
     Args:
         capture: The `capture` argument of the generation: `logits` (`scope`, `dtype`, `prefill`,
             `decode`) or None, and `engine_trace`.
-        greedy: Whether every token is the choice of the largest logit.
 
     Raises:
-        UnfitEnvironmentError: The capture cannot be made: an unknown number format, or scope
-            `chosen_only` of tokens that are not greedy choices.
+        UnfitEnvironmentError: The capture cannot be made in the number format asked for.
     """
 
-    def __init__(self, capture: Mapping[str, Any], *, greedy: bool = True) -> None:
+    def __init__(self, capture: Mapping[str, Any]) -> None:
         self._logits = capture["logits"]
         self._trace = bool(capture["engine_trace"])
         self._writer: SafetensorsWriter | None = None
         self.steps: list[dict[str, Any]] = []
         if self._logits is not None:
-            _check_scope(self._logits["scope"], greedy=greedy)
             self._writer = SafetensorsWriter(_safetensors_dtype(self._logits["dtype"]))
 
     def __enter__(self) -> Self:
@@ -64,15 +61,24 @@ class ResultRecorder:
         """Return whether logits of this phase are captured."""
         return self._logits is not None and bool(self._logits[phase])
 
-    def logits(self, index: int, phase: Phase, rows: "NDArray[np.float64]") -> None:
+    def logits(
+        self,
+        index: int,
+        phase: Phase,
+        rows: "NDArray[np.float64]",
+        *,
+        chosen: Sequence[int] | None = None,
+    ) -> None:
         """Take the next rows of request number `index`: shape [positions, vocabulary].
 
-        With scope `chosen_only` a row is kept as the logit of the greedy choice alone.
+        With scope `chosen_only` a row is kept as the logit of the token that was chosen from it.
         """
         if self._writer is None:
             return
         if self._logits["scope"] == CHOSEN_ONLY:
-            rows = _of_greedy_choices(rows)
+            if chosen is None:
+                raise ValueError(f"no tokens were chosen in the phase {phase}")
+            rows = rows[range(len(rows)), list(chosen)]
         self._writer.append(tensor_name(index, phase), rows)
 
     def step(self, computed: Sequence[tuple[str, int]]) -> None:
@@ -93,21 +99,6 @@ class ResultRecorder:
             tree.write_bytes(
                 TRACE_FILE, b"".join(canonical_json.encode(step) + b"\n" for step in self.steps)
             )
-
-
-def _check_scope(scope: str, *, greedy: bool) -> None:
-    if scope == CHOSEN_ONLY and not greedy:
-        raise UnfitEnvironmentError(
-            "the logits of chosen tokens can be captured only of greedy decoding",
-            cause="a request has a temperature above 0, and capture.logits.scope is chosen_only",
-            hint="capture all of them: --set capture.logits.scope=full",
-        )
-
-
-def _of_greedy_choices(rows: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return the logit of the token that greedy decoding chooses from each row: the largest, whichever has it."""
-    largest: NDArray[np.float64] = rows.max(axis=-1)
-    return largest
 
 
 def _safetensors_dtype(name: str) -> str:

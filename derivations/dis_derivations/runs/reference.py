@@ -4,6 +4,7 @@ A REF is a path when it has a slash, ends like a file of ours, or names a result
 digest, or a prefix of one with at least 8 digits.
 """
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dis_store.digest import Digest
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_derivations.runs.bundle_reader import BundleReader
@@ -98,6 +99,7 @@ def resolve(store: "Store", ref: str) -> Resolved:
 
     Raises:
         InvalidInputError: It names nothing, more than one thing, or a file that is none of ours.
+        IntegrityError: It is the name of a root whose record is damaged.
         UnfitEnvironmentError: It names something that this version cannot read: a registry.
     """
     _refuse_unavailable(ref)
@@ -145,9 +147,16 @@ def _refuse_unavailable(ref: str) -> None:
 
 
 def _resolve_object(store: "Store", ref: str, digest: Digest) -> Resolved:
-    roots = [*store.roots().values(), *(link.root for link in store.result_links())]
-    entry = next((root for root in roots if root.object == digest), None)
+    entry = next((root for root in _roots(store) if root.object == digest), None)
     return Resolved(ref, _object_kind(store, digest), digest=digest, entry=entry)
+
+
+def _roots(store: "Store") -> "list[Root]":
+    """Return what keeps objects and can be read: here it only helps to know what an object was built from."""
+    roots = list(store.survey_roots().good.values())
+    with contextlib.suppress(IntegrityError):
+        roots += [link.root for link in store.result_links()]
+    return roots
 
 
 def _object_kind(store: "Store", digest: Digest) -> Kind:
@@ -239,14 +248,21 @@ def _stored_object(store: "Store", path: Path) -> Digest | None:
 
 
 def _root(store: "Store", name: str) -> "Root | None":
-    """Return the root of that name; what cannot be a root's name is none."""
-    return store.roots().get(name)
+    """Return the root of that name; what cannot be a root's name is none.
+
+    Raises:
+        IntegrityError: Its record is damaged.
+    """
+    try:
+        return store.root(name)
+    except InvalidInputError:
+        return None
 
 
 def _unknown(store: "Store", ref: str) -> InvalidInputError:
     from difflib import get_close_matches
 
-    names = sorted(store.roots())
+    names = sorted(store.survey_roots().good)
     hint = "see the runs that there are: dis list"
     if close := get_close_matches(ref, names, n=3, cutoff=0.6):
         hint = f"did you mean {' or '.join(close)}?"

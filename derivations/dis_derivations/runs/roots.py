@@ -25,18 +25,20 @@ def root_for(resolved: "Resolved", *, created_at: str) -> "Root":
     return replace(resolved.entry, automatic=False, created_at=created_at)
 
 
-def check_names(store: "Store", names: Sequence[str]) -> None:
-    """Refuse names that no root has, before any of the others is touched.
+def check_names(store: "Store", names: Sequence[str]) -> list[str]:
+    """Refuse names that no root has, before any of the others is touched; return those of damaged roots.
 
     Raises:
         InvalidInputError: One is not there.
     """
-    known = store.roots()
+    survey = store.survey_roots()
+    known = {*survey.good, *survey.damaged}
     for name in names:
         if name not in known:
             raise InvalidInputError(
-                f"there is no root {name!r}", hint=_suggestion(name, list(known))
+                f"there is no root {name!r}", hint=_suggestion(name, sorted(known))
             )
+    return [name for name in names if name in survey.damaged]
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dis_derivations.sources.source import Problem, Reason, Unavailable, WantedFile
+from dis_derivations.sources.source import Problem, Reason, Unavailable, WantedFile, uncounted
 from dis_store.errors import BuildError, DisError, IntegrityError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
@@ -89,13 +89,15 @@ class LocalDirectory:
         files: Sequence[WantedFile],
         writer: "TreeWriter",
         check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None] = uncounted,
     ) -> "list[WrittenFile]":
         """Read each file once into the tree."""
         written: list[WrittenFile] = []
         for file in files:
             check_interrupted()
             _require(self.problem(file.path), file.path)
-            written.append(_take(file, (self._directory / file.path).resolve(), writer))
+            where = (self._directory / file.path).resolve()
+            written.append(_take(file, where, writer, on_bytes))
         return written
 
 
@@ -135,11 +137,12 @@ class LocalFile:
         files: Sequence[WantedFile],
         writer: "TreeWriter",
         check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None] = uncounted,
     ) -> "list[WrittenFile]":
         """Read the file once into the tree."""
         check_interrupted()
         _require(self.problem(self._name), self._name)
-        return [_take(file, self._file, writer) for file in files]
+        return [_take(file, self._file, writer, on_bytes) for file in files]
 
 
 def check_arrived(wanted: WantedFile, written: "WrittenFile", source: str) -> None:
@@ -161,10 +164,12 @@ def check_arrived(wanted: WantedFile, written: "WrittenFile", source: str) -> No
         )
 
 
-def _take(wanted: WantedFile, source: Path, writer: "TreeWriter") -> "WrittenFile":
+def _take(
+    wanted: WantedFile, source: Path, writer: "TreeWriter", on_bytes: Callable[[int], None]
+) -> "WrittenFile":
     # Model files are data whatever their mode says; a copy from a disk and one from a hub must make
     # one object.
-    written = writer.ingest(wanted.path, source, executable=False)
+    written = writer.ingest(wanted.path, source, executable=False, on_bytes=on_bytes)
     check_arrived(wanted, written, str(source))
     return written
 

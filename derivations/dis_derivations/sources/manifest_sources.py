@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dis_derivations.manifest.artifact_groups import artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.sources.registry import open_source
-from dis_derivations.sources.source import WantedFile
+from dis_derivations.sources.source import WantedFile, uncounted
 from dis_store.digest import Sha256
 from dis_store.errors import UnfitEnvironmentError
 
@@ -26,6 +26,7 @@ class ManifestSources:
         files: Sequence[Mapping[str, Any]],
         writer: "TreeWriter",
         check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None] = uncounted,
     ) -> None:
         """Write the locked files of `kind` into a tree; each is compared with its size and digest.
 
@@ -46,4 +47,4 @@ class ManifestSources:
                 f"the {kind} cannot be fetched", cause=unavailable.reason, hint=unavailable.hint
             )
         wanted = [WantedFile(file["path"], file["size"], Sha256(file["sha256"])) for file in files]
-        source.fetch(wanted, writer, check_interrupted)
+        source.fetch(wanted, writer, check_interrupted, on_bytes)

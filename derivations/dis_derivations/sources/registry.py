@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dis_derivations.manifest.artifact_groups import DATASET, WEIGHTS, ArtifactGroup
 from dis_derivations.sources.local import LocalDirectory, LocalFile
-from dis_derivations.sources.source import Problem, Source, Unavailable, WantedFile
+from dis_derivations.sources.source import Problem, Source, Unavailable, WantedFile, uncounted
 from dis_store.errors import BuildError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class NotYetAvailable:
         files: Sequence[WantedFile],
         writer: "TreeWriter",  # noqa: ARG002 - nothing is written
         check_interrupted: Callable[[], None],  # noqa: ARG002 - nothing takes time
+        on_bytes: Callable[[int], None] = uncounted,  # noqa: ARG002 - nothing arrives
     ) -> "list[WrittenFile]":
         """Refuse.
 

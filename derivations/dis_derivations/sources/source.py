@@ -54,6 +54,10 @@ class WantedFile:
     sha256: Sha256 | None = None
 
 
+def uncounted(_amount: int) -> None:
+    """Let bytes go by."""
+
+
 class Source(Protocol):
     """A place that has files under relative paths."""
 
@@ -86,8 +90,15 @@ class Source(Protocol):
         files: Sequence[WantedFile],
         writer: "TreeWriter",
         check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None] = uncounted,
     ) -> "list[WrittenFile]":
         """Write the files into a tree and return what was written, in the same order.
+
+        Args:
+            files: Which.
+            writer: Where they go.
+            check_interrupted: Called between files; raises when the user asked to stop.
+            on_bytes: Called with the number of bytes of each piece that has arrived; may raise as well.
 
         Raises:
             IntegrityError: A file is not what was wanted.
@@ -105,6 +116,7 @@ class SourceSet(Protocol):
         files: Sequence[Mapping[str, Any]],
         writer: "TreeWriter",
         check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None] = uncounted,
     ) -> None:
         """Write the locked files of `kind` (`weights`, `tokenizer`, …) into a tree.
 
@@ -113,6 +125,7 @@ class SourceSet(Protocol):
             files: For each file `path`, `size` and `sha256`.
             writer: Where they go.
             check_interrupted: Called between files; raises when the user asked to stop.
+            on_bytes: Called with the number of bytes of each piece that has arrived; may raise as well.
 
         Raises:
             IntegrityError: A file is not what was locked.

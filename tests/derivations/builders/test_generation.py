@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dis_derivations.artifacts.safetensors_header import read_header
 from dis_store import Store
@@ -93,6 +95,37 @@ def test_chosen_only_keeps_one_logit_a_token(store: Store, config: Path) -> None
     }
 
 
+SAMPLED = (
+    "inference.request_template.sampling.temperature=2",
+    "inference.request_template.sampling.seed=5",
+)
+
+
+def numbers(store: Store, results: Digest) -> dict[str, NDArray[np.float64]]:
+    """Return the captured logits by name, which were captured as float64."""
+    path = store.file_path(results, "logits.safetensors")
+    header = read_header(path)
+    data = path.read_bytes()[header.data_start :]
+    return {
+        name: np.frombuffer(data[info.begin : info.end], "<f8").reshape(info.shape)
+        for name, info in header.tensors.items()
+    }
+
+
+def test_chosen_only_keeps_the_logits_of_sampled_tokens(store: Store, config: Path) -> None:
+    capture = 'capture.logits={"enabled":true,"capture_decode":true,"dtype":"float64"}'
+    full = generate(store, config, *SAMPLED, capture)
+    chosen = generate(store, config, *SAMPLED, capture, "capture.logits.scope=chosen_only")
+    sequences = read(store, full, "tokens.json")["sequences"]
+    assert read(store, chosen, "tokens.json")["sequences"] == sequences
+    rows, kept, greedy = numbers(store, full), numbers(store, chosen), []
+    for index, sequence in enumerate(sequences):
+        name, tokens = f"{index:05d}.decode", sequence["output_token_ids"]
+        assert np.array_equal(kept[name], rows[name][range(len(tokens)), tokens])
+        greedy += (rows[name].argmax(axis=1) == tokens).tolist()
+    assert not all(greedy)
+
+
 def test_a_trace_lists_what_each_step_computed(store: Store, config: Path) -> None:
     results = generate(store, config, 'capture.engine_trace={"enabled":true}')
     lines = store.read_bytes(results, "engine_trace.jsonl").decode().splitlines()
@@ -140,5 +173,5 @@ def test_weights_that_rotted_in_the_store_are_found_before_they_are_used(
         last = file.read(1)
         file.seek(-1, os.SEEK_END)
         file.write(bytes([last[0] ^ 1]))
-    with pytest.raises(IntegrityError, match=r"model\.safetensors of closure .* has changed"):
+    with pytest.raises(IntegrityError, match=r"model\.safetensors of the object .* has changed"):
         generate(store, config)

@@ -3,8 +3,9 @@
 Usage: python oracle_script.py CASES DIRECTORY, where CASES is a JSON list of cases and DIRECTORY
 gets one folder a case: the checkpoint, and `oracle.npz` with the greedy tokens and all logits.
 
-Two parts of transformers' Llama compute in float32 even in a float64 model: the normalisation and
-the rotary angles. They are replaced by the same formulas in float64.
+Two parts of transformers' models compute in float32 even in a float64 model: the normalisation and
+the rotary angles. The normalisation is replaced by the same formula in float64. The frequencies are
+made by transformers' own code for each type of scaling, made to compute in float64.
 """
 
 import json
@@ -15,10 +16,14 @@ from typing import Any
 import numpy as np
 import torch  # type: ignore[import-not-found]
 from transformers import (  # type: ignore[import-not-found]
-    LlamaConfig,
-    LlamaForCausalLM,
+    AutoConfig,
+    AutoModelForCausalLM,
 )
-from transformers.models.llama import modeling_llama  # type: ignore[import-not-found]
+from transformers.modeling_rope_utils import (  # type: ignore[import-not-found]
+    ROPE_INIT_FUNCTIONS,
+)
+
+Model = Any
 
 
 def norm_in_float64(self: Any, hidden: torch.Tensor) -> torch.Tensor:
@@ -26,18 +31,29 @@ def norm_in_float64(self: Any, hidden: torch.Tensor) -> torch.Tensor:
     return self.weight * scaled
 
 
+def frequencies_in_float64(rotary: Any) -> tuple[torch.Tensor, float]:
+    """Run the code that makes a model's frequencies with float64 in the place of float32."""
+    make = ROPE_INIT_FUNCTIONS.get(rotary.rope_type, rotary.compute_default_rope_parameters)
+    narrow = torch.float32
+    try:
+        torch.float = torch.float32 = torch.float64
+        frequencies, factor = make(rotary.config)
+    finally:
+        torch.float = torch.float32 = narrow
+    assert frequencies.dtype == torch.float64
+    return frequencies, factor
+
+
 def rotary_in_float64(
-    self: Any, x: torch.Tensor, position_ids: torch.Tensor
+    self: Any, _x: torch.Tensor, position_ids: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    size = 2 * self.inv_freq.shape[0]
-    theta = self.config.rope_parameters["rope_theta"]
-    powers = torch.arange(0, size, 2, dtype=torch.float64) / size
-    angles = position_ids[..., None].double() * theta**-powers
+    frequencies, factor = self.in_float64
+    angles = position_ids[..., None].double() * frequencies
     angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos(), angles.sin()
+    return angles.cos() * factor, angles.sin() * factor
 
 
-def randomise(model: LlamaForCausalLM, case: dict[str, Any]) -> None:
+def randomise(model: Model, case: dict[str, Any]) -> None:
     """Give the model weights whose logits are spread, with outlier channels where asked for."""
     generator = torch.Generator().manual_seed(case["seed"])
     with torch.no_grad():
@@ -53,7 +69,7 @@ def randomise(model: LlamaForCausalLM, case: dict[str, Any]) -> None:
             parameter.copy_(numbers)
 
 
-def greedy(model: LlamaForCausalLM, prompt: list[int], count: int) -> tuple[list[int], Any]:
+def greedy(model: Model, prompt: list[int], count: int) -> tuple[list[int], Any]:
     """Return the greedy tokens, and the logits of every position but the last token's."""
     tokens = list(prompt)
     while True:
@@ -65,26 +81,29 @@ def greedy(model: LlamaForCausalLM, prompt: list[int], count: int) -> tuple[list
 
 def in_float32(directory: Path, tokens: list[int]) -> Any:
     """Return the logits of transformers as it is, in float32."""
-    model = LlamaForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
     return model(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
 
 
-def in_float64(directory: Path) -> LlamaForCausalLM:
+def in_float64(directory: Path) -> Model:
     """Return the saved checkpoint as a model that computes in float64 throughout."""
-    model = LlamaForCausalLM.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float64, attn_implementation="sdpa"
     )
     for module in model.modules():
-        if isinstance(module, modeling_llama.LlamaRMSNorm):
+        if type(module).__name__.endswith("RMSNorm"):
             module.forward = norm_in_float64.__get__(module)
-        elif isinstance(module, modeling_llama.LlamaRotaryEmbedding):
+        elif type(module).__name__.endswith("RotaryEmbedding"):
+            module.in_float64 = frequencies_in_float64(module)
             module.forward = rotary_in_float64.__get__(module)
     return model.eval()
 
 
 def run(case: dict[str, Any], directory: Path) -> None:
     """Make one case's checkpoint and its answers."""
-    model = LlamaForCausalLM(LlamaConfig(**case["config"]))
+    # The constructor takes its settings out of what it is given.
+    config = AutoConfig.for_model(**json.loads(json.dumps(case["config"])))
+    model = AutoModelForCausalLM.from_config(config)
     randomise(model, case)
     model.to(getattr(torch, case["dtype"])).save_pretrained(
         directory, max_shard_size=case["max_shard_size"]

@@ -1,5 +1,6 @@
 """A sequence's tokens and logits do not depend on what is computed beside it, or in which steps."""
 
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from checkpoints import CheckpointShape, write_checkpoint
 from dis_derivations.engines.protocol import Batching, Request
 from dis_derivations.engines.reference.engine import ReferenceEngine, open_reference_engine
 from engine_runs import RecordingSink, digest_by_request, greedy_request
+from model_families import MODELS
 
 PROMPTS = ([7], [1, 2], list(range(40, 79)), [255, 0, 3], list(range(200, 100, -7)))
 REQUESTS = [
@@ -20,9 +22,15 @@ REQUESTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> ReferenceEngine:
-    shape = CheckpointShape(hidden=48, intermediate=80, queries=6, keys=2, tied=True)
+LLAMA = CheckpointShape(hidden=48, intermediate=80, queries=6, keys=2, tied=True)
+SHAPES = {"llama": LLAMA, **MODELS}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> ReferenceEngine:
+    shape = SHAPES[request.param]
     return open_reference_engine(write_checkpoint(tmp_path_factory.mktemp("model"), shape))
 
 
@@ -120,3 +128,49 @@ def test_logits_hold_no_negative_zero(tmp_path: Path) -> None:
     engine.generate([REQUESTS[2]], Batching(1), sink, lambda _progress: None)
     rows = sink.rows(0, "prefill")
     assert not np.signbit(rows[rows == 0]).any()
+
+
+def long_prompts() -> list[Request]:
+    """Return prompts whose windows lie beyond the first block of keys, and a short one.
+
+    The second one ends first, and leaves an idle slot between two that run.
+    """
+    lengths = {"a": (1090, 6), "b": (1050, 2), "c": (1030, 6), "short": (3, 6)}
+    return [
+        greedy_request(name, [(7 * i * i + i) % 256 for i in range(length)], max_tokens=count)
+        for name, (length, count) in lengths.items()
+    ]
+
+
+def test_blocks_that_a_window_hides_may_be_looked_at_or_left_out(tmp_path: Path) -> None:
+    engine = open_reference_engine(write_checkpoint(tmp_path, MODELS["mistral"]))
+    requests = long_prompts()
+    alone = [digests(engine, [request], 1)[request.id] for request in requests]
+    for seqs, tokens in ((4, None), (3, None), (4, 700), (2, 1)):
+        found = digests(engine, requests[:-1] if seqs == 3 else requests, seqs, tokens)
+        assert list(found.values()) == alone[: len(found)]
+
+
+def test_a_window_longer_than_the_sequence_hides_nothing(tmp_path: Path) -> None:
+    wide = replace(MODELS["mistral"], config={"sliding_window": 2000})
+    whole = replace(MODELS["mistral"], config={"sliding_window": None})
+    engines = [
+        open_reference_engine(write_checkpoint(tmp_path / name, shape))
+        for name, shape in {"wide": wide, "whole": whole}.items()
+    ]
+    [first, second] = [digests(engine, long_prompts(), 4) for engine in engines]
+    assert first == second
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_mechanism_changes_the_logits(tmp_path: Path, name: str) -> None:
+    """A model without its mechanism gives other bits: what is tested here is computed."""
+    shape = MODELS[name]
+    without = {"sliding_window": None, "rope_scaling": None, "no_rope_layers": [1, 1]}
+    kept = {key: value for key, value in shape.config.items() if key != "rope_parameters"}
+    plain = replace(shape, config={**kept, **without, "use_sliding_window": False})
+    found = [
+        digests(open_reference_engine(write_checkpoint(tmp_path / part, each)), REQUESTS, 3)
+        for part, each in {"with": shape, "without": plain}.items()
+    ]
+    assert found[0]["r4"] != found[1]["r4"]

@@ -24,9 +24,11 @@ from dis_derivations.engines.reference.engine import (
     open_reference_engine,
 )
 from dis_derivations.engines.reference.exact_matmul import ExactWeights
+from dis_derivations.engines.reference.request_checks import check_requests
+from dis_derivations.engines.reference.sampling import MOST_TOKENS
 from dis_derivations.engines.reference.weights import WeightPlan
 from dis_store.errors import BuildError, InvalidInputError, UnfitEnvironmentError
-from engine_runs import RecordingSink, greedy_request
+from engine_runs import RecordingSink, greedy_request, sampled_request
 
 SHAPE = CheckpointShape(hidden=32, layers=1, context=64)
 PROMPT = (72, 101, 108)
@@ -171,14 +173,10 @@ def test_no_requests_make_no_sequences(files: dict[str, Path]) -> None:
     assert generate(open_reference_engine(files)) == []
 
 
-def sampled(request: Request) -> Request:
-    return replace(request, sampling=replace(request.sampling, temperature=0.7))
-
-
 @pytest.mark.parametrize(
     ("request_", "error", "named"),
     [
-        (sampled(greedy_request("r", PROMPT)), UnfitEnvironmentError, "sampling"),
+        (sampled_request("r", PROMPT, seed=None), InvalidInputError, "without a seed"),
         (greedy_request("r", ()), InvalidInputError, "no tokens"),
         (greedy_request("r", [1] * 64), InvalidInputError, "too long"),
         (greedy_request("r", [1, SHAPE.vocabulary]), InvalidInputError, "does not have"),
@@ -199,6 +197,14 @@ def test_a_request_that_cannot_run_is_refused_before_weights_are_read(
     monkeypatch.setattr(WeightPlan, "load", fail)
     with pytest.raises(error, match=named):
         generate(open_reference_engine(files), greedy_request("good", PROMPT), request_)
+
+
+def test_sampling_from_more_tokens_than_sums_are_exact_for_is_refused() -> None:
+    request = sampled_request("r", PROMPT)
+    check_requests([request], MOST_TOKENS, 64)
+    with pytest.raises(UnfitEnvironmentError, match="sampling"):
+        check_requests([request], MOST_TOKENS + 1, 64)
+    check_requests([greedy_request("r", PROMPT)], MOST_TOKENS + 1, 64)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])

@@ -1,57 +1,43 @@
-"""The page about the manifest names every field of the schema, and no other."""
+"""The page about the manifest has every field of the schema, as the schema has it, and no other."""
 
+import importlib.util
 import json
-import re
-from collections.abc import Iterator
+import sys
 from pathlib import Path
+from types import ModuleType
 
-from pydantic import BaseModel
-
-from dis_derivations.manifest.fault_messages import _blocks_in
+from dis_derivations.manifest.field_effects import FIELD_EFFECTS, row_of
 from dis_derivations.manifest.loading import load_manifest
-from dis_derivations.manifest.schema import Manifest, manifest_schema
+from dis_derivations.manifest.schema import manifest_schema
 from manifest_documents import smallest_manifest, write_json
 
-PAGE = Path(__file__).parents[3] / "docs/reference/manifest.md"
-
-# Blocks that occur in several places have one row for all of them.
-_SHARED = (
-    (r"^determinism\.compare\.\w+\.", "determinism.compare.*."),
-    (r"^cuda_stack\.userspace\.\w+\.", "cuda_stack.userspace.*."),
-    (r"^inference\.dataset\.source\..*", "inference.dataset.source"),
-    (r"^model\.\w+\.source\.(?!remote)", "model.*.source."),
-    (r"^model\.\w+\.files\[\]", "model.*.files[]"),
-    (r"^inference\.[\w\[\]]+\.(sampling|stop)\.", r"inference.*.\1."),
-)
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/reference/manifest.md"
 
 
-def fields(block: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the paths of all fields that hold no block, a list's items marked by `[]`."""
-    for name, field in block.model_fields.items():
-        inner = next(_blocks_in(field.annotation), None)
-        if inner is None:
-            yield prefix + name
-        else:
-            is_list = "tuple" in str(field.annotation)
-            yield from fields(inner, f"{prefix}{name}{'[]' if is_list else ''}.")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "manifest_fields", ROOT / "docs/manifest_fields.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
-def rows() -> list[str]:
-    return re.findall(r"^\| `([\w.*\[\]]+)` \|.*\|$", PAGE.read_text("utf-8"), re.MULTILINE)
+def test_the_tables_of_the_page_are_those_that_the_schema_makes() -> None:
+    page = PAGE.read_text("utf-8")
+    assert tables().rewritten(page) == page
 
 
-def documented(path: str) -> str:
-    for pattern, replacement in _SHARED:
-        path = re.sub(pattern, replacement, path)
-    return path
-
-
-def test_the_page_has_one_row_for_each_field_of_the_schema() -> None:
-    found = [
-        row for row in rows() if row not in {"weights", "tokenizer", "config", "chat_template"}
-    ]
-    assert len(found) == len(set(found))
-    assert set(found) == {documented(path) for path in fields(Manifest)}
+def test_every_field_of_the_schema_is_classified_and_stands_on_the_page_once() -> None:
+    page = PAGE.read_text("utf-8")
+    rows = {row_of(field.path) for field in tables().schema_fields()}
+    assert rows == {effect.path for effect in FIELD_EFFECTS}
+    assert len(FIELD_EFFECTS) == len(rows) > 100
+    assert [row for row in rows if page.count(f"\n| `{row}` |") != 1] == []
 
 
 def test_the_json_schema_closes_every_block_and_opens_it_to_notes() -> None:

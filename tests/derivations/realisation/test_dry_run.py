@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from dis_derivations.realisation.dry_run import DryRun
 from dis_derivations.realisation.manifest_target import plan_target
-from dis_derivations.realisation.target import DryRun, TargetRequest
+from dis_derivations.realisation.target import TargetRequest
 from dis_store import Store
 from dis_store.errors import InvalidInputError
 from tiny_runs import realise

@@ -14,11 +14,10 @@ from dis_derivations.realisation.manifest_target import plan_target
 from dis_derivations.realisation.target import TargetRequest
 from dis_store import Store
 from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
-from tiny_runs import realise, write_manifest
+from tiny_runs import realise
 
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - what shutil.disk_usage returns
 
-TEMPLATE = "inference.request_template.sampling"
 REFUSED = [
     (("runtime.execution.backend=vllm",), "the engine 'vllm' is not available"),
     (("runtime.execution.backend=transformers",), "the engine 'transformers' is not available"),
@@ -40,10 +39,6 @@ REFUSED = [
     (
         ('capture.activations={"enabled":true,"hooks":["layers.0"]}',),
         "capture.activations: the reference engine does not capture activations",
-    ),
-    (
-        (f"{TEMPLATE}.temperature=0.5", f"{TEMPLATE}.seed=1"),
-        "inference.request_template.sampling.temperature: sampling is not available",
     ),
 ]
 
@@ -77,17 +72,6 @@ def test_every_field_that_is_refused_is_told_at_once(store: Store, config: Path)
     error = refusal(store, config, *(each for overrides, _ in REFUSED[3:] for each in overrides))
     assert error.cause is not None
     assert len(error.cause.splitlines()) == len(REFUSED[3:])
-
-
-def test_sampling_is_refused_request_by_request(store: Store, tmp_path: Path) -> None:
-    request = {"kind": "completion", "prompt": "a", "sampling": {"temperature": 1, "max_tokens": 1}}
-    request["sampling"] |= {"seed": 1}  # type: ignore[operator]
-    inference = {"requests": [{"id": "one", **request}, {"id": "two", **request}]}
-    config = write_manifest(tmp_path / "sampling", inference=inference)
-    error = refusal(store, config)
-    assert [line.partition(":")[0] for line in str(error.cause).splitlines()] == [
-        f"inference.requests.{index}.sampling.temperature" for index in range(2)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent import futures
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,15 @@ import pytest
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
 from dis_derivations.realisation.building import BuildContext
-from dis_store.errors import BuildError, InterruptedBuildError, UnfitEnvironmentError
+from dis_store.digest import Digest
+from dis_store.errors import (
+    BuildError,
+    DisError,
+    IntegrityError,
+    InterruptedBuildError,
+    InvalidInputError,
+    UnfitEnvironmentError,
+)
 
 Toy = Callable[..., Derivation]
 MakeGraph = Callable[..., Graph]
@@ -188,6 +197,83 @@ def test_keep_going_lists_every_failure(bench: Any, toy: Toy, graph: MakeGraph) 
     assert caught.value.what == "2 builds failed"
     assert "one was told to fail" in str(caught.value)
     assert "two was told to fail" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ((IntegrityError, IntegrityError), IntegrityError),
+        ((IntegrityError, BuildError), IntegrityError),
+        ((UnfitEnvironmentError, UnfitEnvironmentError), UnfitEnvironmentError),
+        ((InvalidInputError, InvalidInputError), InvalidInputError),
+        ((UnfitEnvironmentError, InvalidInputError), BuildError),
+        ((BuildError, UnfitEnvironmentError), BuildError),
+    ],
+)
+def test_several_failures_have_the_code_of_the_worst_or_of_all(
+    bench: Any,
+    toy: Toy,
+    graph: MakeGraph,
+    kinds: tuple[type[DisError], type[DisError]],
+    expected: type[DisError],
+) -> None:
+    one, two = toy("one", "a"), toy("two", "b")
+    final = toy("final", one=one, two=two)
+
+    def fail(context: BuildContext) -> None:
+        kind = kinds[0 if context.derivation.name == "one" else 1]
+        raise kind(f"{context.derivation.name} failed", hint="mend it")
+
+    bench.builder.before = fail
+    with pytest.raises(DisError) as caught:
+        bench.realiser(graph(one, two, final), keep_going=True).realise(final.digest)
+    assert type(caught.value) is expected
+    assert caught.value.what == "2 builds failed"
+    assert caught.value.hint == "mend it"
+    assert str(caught.value.cause).count("(log: ") == 2
+
+
+def test_a_failed_build_leaves_its_log_until_the_next_collection(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    def fail(context: BuildContext) -> None:
+        context.log.write("so far so good")
+        context.log_files["notes.txt"] = b"what it saw"
+        raise BuildError("it broke", cause="nobody knows")
+
+    bench.builder.before = fail
+    source = toy("source", "leaf")
+    with pytest.raises(BuildError) as caught:
+        bench.realiser(graph(source)).realise(source.digest)
+    log = Path(str(caught.value.log))
+    assert log.is_relative_to(bench.store.path / "objects")
+    text = log.read_text("utf-8")
+    assert "so far so good" in text
+    assert "failed: it broke: nobody knows" in text
+    assert log.with_name("notes.txt").read_bytes() == b"what it saw"
+    assert bench.store.verify(None).ok
+
+    # Nothing that is remembered knows of it: the build comes out as if it had never failed.
+    bench.builder.before = lambda context: None
+    made = bench.realiser(graph(source)).realise(source.digest)
+    assert made.outputs["out"] in bench.store.objects()
+    assert bench.store.roots() == {}
+    (record,) = bench.store.realisations(made.key)
+    assert Digest(log.parent.name) not in record.outputs.values()
+    bench.store.close()
+    bench.store.collect_garbage()
+    assert not log.exists()
+
+
+def test_an_interrupted_build_leaves_no_log(bench: Any, toy: Toy, graph: MakeGraph) -> None:
+    def stop(context: BuildContext) -> None:
+        raise InterruptedBuildError(f"{context.derivation.name} was interrupted")
+
+    bench.builder.before = stop
+    source = toy("source", "leaf")
+    with pytest.raises(InterruptedBuildError):
+        bench.realiser(graph(source)).realise(source.digest)
+    assert bench.store.objects() == []
 
 
 def test_what_was_finished_before_a_failure_is_not_built_again(

@@ -198,15 +198,11 @@ def test_a_damaged_run_is_not_archived(store: Store, run: Digest, tmp_path: Path
     path = store.object_path(run) / "engine.json"
     data = path.read_bytes()
     path.chmod(0o644)
-    path.write_bytes(data + b" ")
-    pack(
-        store, run, tmp_path / "longer.tar.gz"
-    )  # what is recorded is still there, and is what is packed
-    for damage in (data[:-1], data.replace(b"1", b"2")):
+    for damage in (data + b" ", data[:-1], data.replace(b"1", b"2")):
         path.write_bytes(damage)
         with pytest.raises(DisError):
             pack(store, run, tmp_path / "x.tar.gz")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["longer.tar.gz", "store"]
+    assert [each.name for each in tmp_path.iterdir()] == ["store"]
 
 
 def test_a_directory_is_archived_as_the_run_it_is_of(

@@ -10,9 +10,9 @@ from dis_derivations.artifacts.safetensors_header import read_header
 from dis_derivations.runs.bundle import LOGITS_FILE
 from dis_derivations.runs.recording import ResultRecorder
 from dis_store import Store
-from dis_store.errors import UnfitEnvironmentError
 
 ROWS = np.array([[1.5, -2.0, 0.25], [-3.0, -1.0, -1.0]])
+CHOSEN = [2, 0]  # by chance: neither has the largest logit of its row
 
 
 def plan(**logits: Any) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def plan(**logits: Any) -> dict[str, Any]:
 def recorded(store: Store, capture: dict[str, Any]) -> bytes:
     """Record `ROWS`; return the numbers that were written."""
     with ResultRecorder(capture) as recorder, store.new_tree() as tree:
-        for row in ROWS:
-            recorder.logits(0, "decode", row[np.newaxis])
+        for row, token in zip(ROWS, CHOSEN, strict=True):
+            recorder.logits(0, "decode", row[np.newaxis], chosen=[token])
         recorder.write_captures(tree)
         path: Path = store.file_path(tree.register(), LOGITS_FILE)
     return path.read_bytes()[read_header(path).data_start :]
@@ -34,16 +34,17 @@ def test_the_full_scope_keeps_every_logit(store: Store) -> None:
     assert np.array_equal(np.frombuffer(recorded(store, plan()), "<f8"), ROWS.ravel())
 
 
-def test_chosen_only_keeps_the_logit_of_each_greedy_choice(store: Store) -> None:
+def test_chosen_only_keeps_the_logit_of_each_chosen_token(store: Store) -> None:
     kept = np.frombuffer(recorded(store, plan(scope="chosen_only")), "<f8")
-    assert np.array_equal(kept, ROWS[[0, 1], ROWS.argmax(axis=1)])
+    assert kept.tolist() == [0.25, -3.0]
 
 
-def test_chosen_only_is_refused_where_tokens_are_not_greedy_choices() -> None:
-    with pytest.raises(UnfitEnvironmentError, match="only of greedy decoding") as caught:
-        ResultRecorder(plan(scope="chosen_only"), greedy=False)
-    assert caught.value.hint == "capture all of them: --set capture.logits.scope=full"
-    ResultRecorder(plan(scope="full"), greedy=False).__exit__(None, None, None)
+def test_chosen_only_takes_no_rows_from_which_nothing_was_chosen() -> None:
+    with (
+        ResultRecorder(plan(scope="chosen_only")) as recorder,
+        pytest.raises(ValueError, match="prefill"),
+    ):
+        recorder.logits(0, "prefill", ROWS)
 
 
 def test_a_phase_is_wanted_as_the_plan_says() -> None:

@@ -14,17 +14,15 @@ from dis_derivations.engines.protocol import (
     Progress,
     Request,
 )
+from dis_derivations.engines.reference.cache_attention import Span
 from dis_derivations.engines.reference.checkpoint import Checkpoint
-from dis_derivations.engines.reference.configuration import (
-    check_supported,
-    effective_context,
-    end_token_ids,
-    parse_configuration,
-    unsupported,
-)
-from dis_derivations.engines.reference.decoder import Decoder, Span
+from dis_derivations.engines.reference.configuration import effective_context, end_token_ids
+from dis_derivations.engines.reference.decoder import Decoder
+from dis_derivations.engines.reference.families import check_supported, parse_configuration
 from dis_derivations.engines.reference.known_answers import check_operations, check_product
 from dis_derivations.engines.reference.machine import describe_machine
+from dis_derivations.engines.reference.request_checks import check_requests
+from dis_derivations.engines.reference.sampling import choose_token
 from dis_derivations.engines.reference.scheduling import Part, Running, Schedule, pieces
 from dis_derivations.engines.reference.stopping import Decode, Finish, StopRule, open_decoder
 from dis_derivations.engines.reference.weights import ModelWeights, WeightPlan
@@ -69,36 +67,6 @@ def open_reference_engine(
     decode = open_decoder(_required(files, "tokenizer.json"))
     plan = WeightPlan(Checkpoint(files), configuration)
     return ReferenceEngine(plan, context, end_tokens, decode)
-
-
-def check_requests(requests: Sequence[Request], vocabulary: int, context: int) -> None:
-    """Check that the engine can run the requests.
-
-    Raises:
-        UnfitEnvironmentError: A request samples; this version decodes greedily.
-        InvalidInputError: A prompt is empty, too long or holds a token that the model lacks.
-    """
-    for request in requests:
-        if request.sampling.temperature != 0:
-            raise unsupported(
-                "sampling", f"request {request.id} has temperature {request.sampling.temperature}"
-            )
-        if request.sampling.max_tokens < 1:
-            raise InvalidInputError(f"request {request.id} must ask for at least one token")
-        tokens = request.prompt_token_ids
-        if not tokens:
-            raise InvalidInputError(f"the prompt of request {request.id} has no tokens")
-        if len(tokens) >= context:
-            raise InvalidInputError(
-                f"the prompt of request {request.id} is too long",
-                cause=f"it has {len(tokens)} tokens, and the context of {context} must hold one more",
-            )
-        if not 0 <= min(tokens) <= max(tokens) < vocabulary:
-            raise InvalidInputError(
-                f"the prompt of request {request.id} holds a token that the model does not have",
-                cause=f"token ids run from 0 to {vocabulary - 1}",
-                hint="check that tokenizer.json belongs to these weights",
-            )
 
 
 class ReferenceEngine:
@@ -238,12 +206,15 @@ class _Generation:
     ) -> None:
         """Choose the next token of each sequence whose positions are all computed."""
         logits = self._decoder.logits(hidden)
-        # The first of equal maxima: ties go to the lowest id.
-        chosen = logits.argmax(axis=1).tolist()
         for number, (running, _) in enumerate(complete):
+            request = running.request
+            token = choose_token(
+                logits[number], request.sampling, request.id, running.output_length
+            )
             if self._captures_decode:
-                self._sink.logits(running.index, "decode", logits[number : number + 1])
-            running.tokens.append(chosen[number])
+                row = logits[number : number + 1]
+                self._sink.logits(running.index, "decode", row, chosen=[token])
+            running.tokens.append(token)
             self._tokens += 1
             output = running.output
             finish = self._rules[running.index].finish(output)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dis_derivations.engines.reference.attention import HeadLayout, HeadRounding, attend
+from dis_derivations.engines.reference.cache_attention import visible
 from dis_derivations.engines.reference.elementary_functions import (
     exp_of_negative,
     silu,
@@ -20,7 +21,9 @@ from dis_derivations.engines.reference.elementary_functions import (
 from dis_derivations.engines.reference.exact_matmul import ExactWeights
 from dis_derivations.engines.reference.fixed_point import Floats, row_exponents, split_rows
 from dis_derivations.engines.reference.normalization import RootMeanSquare
-from dis_derivations.engines.reference.rotary import inverse_frequencies, rotate
+from dis_derivations.engines.reference.rotary import rotate
+from dis_derivations.engines.reference.rotary_scaling import inverse_frequencies
+from dis_derivations.engines.reference.sampling import token_weights
 from dis_store.errors import BuildError
 
 _HINT = "compute on another machine, or with another numpy or BLAS; report which one was wrong"
@@ -132,19 +135,34 @@ def _normalization() -> list[Floats]:
 
 def _rotation() -> list[Floats]:
     heads = sample((3, 2, 16), 9)
-    angles = np.multiply.outer(np.arange(3.0), inverse_frequencies(10000.0, 16))
+    frequencies = np.array([float(value) for value in inverse_frequencies(10000.0, 16)])
+    angles = np.multiply.outer(np.arange(3.0), frequencies)
     sines, cosines = sine_and_cosine(angles)
     rotate(heads, cosines, sines)
     return [heads]
 
 
 def _attention() -> list[Floats]:
+    return _attended(0, None)
+
+
+def _attention_in_a_window() -> list[Floats]:
+    # Rows 1097 … 1099 see nothing before position 1024, so the first block is left out.
+    seen = visible(np.arange(1097, 1100)[:, None], np.arange(1024, 1100), 50)
+    return _attended(1024, np.repeat(np.where(seen, 0.0, -np.inf), 2, axis=0))
+
+
+def _attended(start: int, mask: Floats | None) -> list[Floats]:
     layout = HeadLayout(queries=4, keys=2, size=16)
     heads = sample((1100, layout.total, 16), 10)
     queries, keys, values, scales = HeadRounding(layout)(heads)
     asked = queries[-3:].reshape(3, 2, 2, 16).swapaxes(0, 1).reshape(1, 2, 6, 16) * 8.0
-    keys, values = (part.swapaxes(0, 1)[None] for part in (keys, values))
-    return [attend(asked, keys, values, scales.T[None], None)]
+    keys, values = (part[start:].swapaxes(0, 1)[None] for part in (keys, values))
+    return [attend(asked, keys, values, scales[start:].T[None], mask)]
+
+
+def _sampling() -> list[Floats]:
+    return [token_weights(sample((1031,), 12) * 30.0, 0.7).astype(np.float64)]
 
 
 _OPERATIONS: Mapping[str, Callable[[], Iterable[Floats]]] = {
@@ -156,6 +174,8 @@ _OPERATIONS: Mapping[str, Callable[[], Iterable[Floats]]] = {
     "normalisation": _normalization,
     "rotary embedding": _rotation,
     "attention": _attention,
+    "attention in a window": _attention_in_a_window,
+    "sampling": _sampling,
 }
 
 KNOWN_DIGESTS: Mapping[str, str] = {
@@ -167,6 +187,8 @@ KNOWN_DIGESTS: Mapping[str, str] = {
     "normalisation": "4cdb350667896eef6b39acbf00405183",
     "rotary embedding": "3b5db09af3d18e1f80b82663130a5cbb",
     "attention": "fc86e7ae0863bcb1fc584b4717ae87f6",
+    "attention in a window": "71c38bdf38b0376a4d8445b86f5d246a",
+    "sampling": "ec247a006ff75f2465f090504c9548f8",
 }
 
 

@@ -46,7 +46,7 @@ class RootMeanSquare:
         self._share = 1.0 / weight.shape[0]
 
     def __call__(self, x: Floats) -> Floats:
-        """Normalise each row of x, [rows, width].
+        """Normalise each row of x, [..., width].
 
         Squares are taken of the row scaled below one, rounded to 53 - log2(width) bits below the
         point, summed exactly.

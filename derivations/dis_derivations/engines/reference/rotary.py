@@ -1,7 +1,5 @@
 """Rotary position embedding: which angle each position turns each pair of a head by."""
 
-from decimal import Context, Decimal
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,32 +8,22 @@ from dis_derivations.engines.reference.elementary_functions import (
     sine_and_cosine,
 )
 from dis_derivations.engines.reference.fixed_point import Floats
+from dis_derivations.engines.reference.rotary_scaling import Rotation
 
-_DIGITS = Context(prec=50)
 _POSITIONS_PER_BLOCK = 1024
-
-
-def inverse_frequencies(theta: float, head_size: int) -> Floats:
-    """Return theta^(-2i/head_size) for i = 0 … head_size/2 - 1, each rounded once."""
-    logarithm = _DIGITS.ln(Decimal(theta))
-    return np.array(
-        [
-            float(_DIGITS.exp(_DIGITS.divide(_DIGITS.multiply(logarithm, -2 * i), head_size)))
-            for i in range(head_size // 2)
-        ]
-    )
 
 
 class RotaryTable:
     """Cosines and sines of every position asked for so far, made in blocks."""
 
-    def __init__(self, theta: float, head_size: int) -> None:
-        self._frequencies = inverse_frequencies(theta, head_size)
-        self._cosines = np.empty((0, head_size // 2))
-        self._sines = np.empty((0, head_size // 2))
+    def __init__(self, rotation: Rotation) -> None:
+        self._frequencies = np.array(rotation.frequencies)
+        self._factor = rotation.factor
+        self._cosines = np.empty((0, len(self._frequencies)))
+        self._sines = np.empty((0, len(self._frequencies)))
 
     def at(self, positions: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        """Return cosines and sines, each [positions, head_size/2]."""
+        """Return cosines and sines times the rotation's factor, each [positions, head_size/2]."""
         last = int(positions.max())
         while last >= len(self._cosines):
             self._grow()
@@ -48,6 +36,8 @@ class RotaryTable:
             raise ValueError("a position is beyond what sine and cosine are defined for")
         angles = np.multiply.outer(positions, self._frequencies)
         sines, cosines = sine_and_cosine(angles)
+        sines *= self._factor
+        cosines *= self._factor
         self._cosines = np.concatenate((self._cosines, cosines))
         self._sines = np.concatenate((self._sines, sines))
 

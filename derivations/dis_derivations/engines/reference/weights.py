@@ -29,10 +29,15 @@ class Linear:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One layer. Projections of the same input are one matrix."""
+    """One layer. Projections of the same input are one matrix.
+
+    Attributes:
+        head_norms: Of the query heads and of the key heads, where the model has them.
+    """
 
     attention_norm: RootMeanSquare
     query_key_value: Linear
+    head_norms: tuple[RootMeanSquare, RootMeanSquare] | None
     attention_output: Linear
     mlp_norm: RootMeanSquare
     gate_up: Linear
@@ -77,15 +82,21 @@ class _LinearPlan:
 class _LayerPlan:
     attention_norm: MappedTensor
     query_key_value: _LinearPlan
+    head_norms: tuple[MappedTensor, MappedTensor] | None
     attention_output: _LinearPlan
     mlp_norm: MappedTensor
     gate_up: _LinearPlan
     down: _LinearPlan
 
     def load(self, epsilon: float) -> LayerWeights:
+        head_norms = None
+        if self.head_norms is not None:
+            queries, keys = (RootMeanSquare(_vector(norm), epsilon) for norm in self.head_norms)
+            head_norms = queries, keys
         return LayerWeights(
             attention_norm=RootMeanSquare(_vector(self.attention_norm), epsilon),
             query_key_value=self.query_key_value.load(),
+            head_norms=head_norms,
             attention_output=self.attention_output.load(),
             mlp_norm=RootMeanSquare(_vector(self.mlp_norm), epsilon),
             gate_up=self.gate_up.load(),
@@ -107,7 +118,7 @@ class WeightPlan:
         self.configuration = configuration
         hidden, vocabulary = configuration.hidden_size, configuration.vocabulary
         self._embedding = checkpoint.take("model.embed_tokens.weight", (vocabulary, hidden))
-        self._layers = [self._layer(number) for number in range(configuration.layers)]
+        self._layers = [self._layer(number) for number in range(len(configuration.layers))]
         self._final_norm = checkpoint.take("model.norm.weight", (hidden,))
         if configuration.tied_head:
             self._head = _LinearPlan((self._embedding,), ())
@@ -137,18 +148,26 @@ class WeightPlan:
         hidden, inner = configuration.hidden_size, configuration.intermediate_size
         prefix = f"model.layers.{number}."
         queries, keys = heads.queries * heads.size, heads.keys * heads.size
+        take = self._checkpoint.take
+        head_norms = None
+        if configuration.head_norms:
+            head_norms = (
+                take(f"{prefix}self_attn.q_norm.weight", (heads.size,)),
+                take(f"{prefix}self_attn.k_norm.weight", (heads.size,)),
+            )
         return _LayerPlan(
-            attention_norm=self._checkpoint.take(f"{prefix}input_layernorm.weight", (hidden,)),
+            attention_norm=take(f"{prefix}input_layernorm.weight", (hidden,)),
             query_key_value=self._linear(
                 f"{prefix}self_attn.",
                 {"q_proj": queries, "k_proj": keys, "v_proj": keys},
                 hidden,
                 bias=configuration.projection_bias,
             ),
+            head_norms=head_norms,
             attention_output=self._linear(
                 f"{prefix}self_attn.", {"o_proj": hidden}, queries, bias=configuration.output_bias
             ),
-            mlp_norm=self._checkpoint.take(f"{prefix}post_attention_layernorm.weight", (hidden,)),
+            mlp_norm=take(f"{prefix}post_attention_layernorm.weight", (hidden,)),
             gate_up=self._linear(
                 f"{prefix}mlp.",
                 {"gate_proj": inner, "up_proj": inner},

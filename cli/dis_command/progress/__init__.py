@@ -1,0 +1,1 @@
+"""Showing on stderr how far the work has come."""

@@ -1,0 +1,86 @@
+"""What an archive of closures holds, under which names, in which order (docs/internals/formats/closures.md)."""
+
+import tarfile
+from collections.abc import Mapping
+
+from dis_store import canonical_json, strict_json
+from dis_store.digest import Digest
+from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.tree import Tree
+
+FORMAT = 1
+TYPE = "closures"
+HEADER = "archive.json"
+BLOCK_BYTES = 512
+END = bytes(2 * BLOCK_BYTES)
+
+
+def manifest_name(digest: Digest) -> str:
+    """Return the name of an object's tree manifest."""
+    return f"manifests/{digest}.json"
+
+
+def file_name(blake3: Digest) -> str:
+    """Return the name of the content of a file."""
+    return f"files/{blake3}"
+
+
+def contents(trees: Mapping[Digest, Tree]) -> list[tuple[Digest, int]]:
+    """Return the BLAKE3 and the size of each different content of a file, in the order of an archive.
+
+    Raises:
+        InvalidInputError: Two manifests contradict each other about a size.
+    """
+    found: dict[Digest, int] = {}
+    for tree in trees.values():
+        for entry in tree.files:
+            if found.setdefault(entry.blake3, entry.size) != entry.size:
+                raise InvalidInputError(
+                    f"two manifests contradict each other about the size of {entry.blake3}"
+                )
+    return sorted(found.items())
+
+
+def encode_header(roots: list[Digest], objects: int) -> bytes:
+    """Return the content of `archive.json`: the objects whose closures are here, and how many objects these have."""
+    return canonical_json.encode(
+        {"type": TYPE, "format": FORMAT, "roots": sorted(roots), "objects": objects}
+    )
+
+
+def decode_header(data: bytes) -> tuple[list[Digest], int]:
+    """Return the roots and the number of objects.
+
+    Raises:
+        InvalidInputError: It is no header.
+        UnfitEnvironmentError: The format is newer than this version.
+    """
+    document = strict_json.decode(data, name=HEADER)
+    fields = document if isinstance(document, dict) else {}
+    if fields.get("type") != TYPE:
+        raise InvalidInputError(f"{HEADER} is refused", cause=f"its type is not {TYPE!r}")
+    if fields.get("format") != FORMAT:
+        raise UnfitEnvironmentError(
+            "the archive cannot be read",
+            cause=f"its format is {fields.get('format')!r:.80}, and this version reads {FORMAT}",
+        )
+    try:
+        roots = [Digest(each) for each in fields["roots"]]
+        if roots and encode_header(roots, fields["objects"]) == data:
+            return roots, int(fields["objects"])
+    except (KeyError, TypeError) as error:
+        raise InvalidInputError(f"{HEADER} is refused", cause=str(error)) from error
+    raise InvalidInputError(f"{HEADER} is refused", cause="it is not canonical, or has no roots")
+
+
+def member_header(name: str, size: int) -> bytes:
+    """Return the one block that stands before a member: no owner, no time, one mode."""
+    information = tarfile.TarInfo(name)
+    information.size = size
+    information.mode = 0o644
+    return information.tobuf(tarfile.GNU_FORMAT)
+
+
+def padding(size: int) -> bytes:
+    """Return what follows a member of `size` bytes, up to the next block."""
+    return bytes(-size % BLOCK_BYTES)
