@@ -65,8 +65,8 @@ def register(
     foundation.protect([digest, *(entry.object for entry in tree.references)])
     if not foundation.is_valid(digest):
         _seal(foundation, space, tree, unshared)
-        # Its name need not outlive a power cut: a tree without a row is found by the next collection as well.
         write_new(space.path / INTENT, tree.encode(), mode=FILE_MODE)
+        fsync_directory(space.path)
         with foundation.locks.sharing(), foundation.locks.placing(digest):
             if not foundation.is_valid(digest):
                 _install(foundation, space, tree, contents)
@@ -86,8 +86,8 @@ def _seal(foundation: Foundation, space: WorkSpace, tree: Tree, unshared: Collec
         directory.chmod(DIRECTORY_MODE)
         os.utime(directory, ns=MTIME)
         fsync_directory(directory)
-    # The top stays writable until after the rename: nobody but root may move a directory that is not. It is waited
-    # for once, there.
+    # The top stays writable until after the rename: nobody but root may move a directory that is not.
+    fsync_directory(top)
 
 
 def _remove_other_directories(top: Path, tree: Tree) -> None:

@@ -63,6 +63,8 @@ def fill(path: Path) -> None:
     """Make a store of objects of one small file each, by hand: to register them would wait for the disk for minutes."""
     remove(path)
     with Store.open(path) as store:
+        # The index is made first: an empty one beside objects is refused.
+        store.objects()
         layout = store._foundation.layout
         for room in ("objects", "manifests", "links"):
             for shard in range(256):
