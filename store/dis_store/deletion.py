@@ -54,8 +54,13 @@ def delete(foundation: Foundation, garbage: Garbage, report: Progress) -> None:
     for start in range(0, total, _BATCH):
         report("deleting", start, total)
         _delete_objects(foundation, garbage.objects[start : start + _BATCH])
+    # Once for all batches: what comes back after a power cut has no row, and is an orphan.
+    _fsync_directories(map(layout.manifest, garbage.objects))
+    _fsync_directories(map(layout.object, garbage.objects))
     _unlink(garbage.orphan_files)
-    _discard(layout, garbage.orphan_trees)
+    for tree in garbage.orphan_trees:
+        _discard(layout, tree)
+    _fsync_directories(garbage.orphan_trees)
     with foundation.index.transaction() as transaction:
         _delete_what_is_left_over(transaction)
     report("deleting", total, total)
@@ -86,8 +91,9 @@ def _delete_objects(foundation: Foundation, digests: Sequence[Digest]) -> None:
         transaction.execute_many(
             "DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests)
         )
-    _unlink([layout.manifest(digest) for digest in digests])
-    _discard(layout, [layout.object(digest) for digest in digests])
+    for digest in digests:
+        layout.manifest(digest).unlink(missing_ok=True)
+        _discard(layout, layout.object(digest))
 
 
 def _delete_what_is_left_over(transaction: Transaction) -> None:
@@ -105,13 +111,10 @@ def _unlink(paths: Sequence[Path]) -> None:
     _fsync_directories(paths)
 
 
-def _discard(layout: Layout, trees: Sequence[Path]) -> None:
-    trash = layout.room("trash")
-    for tree in trees:
-        # A damaged store may have lost it.
-        if os.path.lexists(tree):
-            discard_tree(tree, trash)
-    _fsync_directories(trees)
+def _discard(layout: Layout, tree: Path) -> None:
+    # A damaged store may have lost it.
+    if os.path.lexists(tree):
+        discard_tree(tree, layout.room("trash"))
 
 
 def _fsync_directories(paths: Iterable[Path]) -> None:

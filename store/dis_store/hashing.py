@@ -59,35 +59,50 @@ class ContentHasher:
 
     def abandon(self) -> None:
         """Stop without a result."""
-        self._sha256.finish()
+        self._sha256.abandon()
 
 
 class _ThreadedSha256:
+    """SHA-256 that goes on in a thread of its own from some chunk on.
+
+    Ctrl-C may strike anywhere in here. So nothing but `SimpleQueue` is used, whose calls happen or do not: a
+    `queue.Queue` that is interrupted may never again wake who waits for it.
+    """
+
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
-        self._queue: queue.Queue[bytes | None] | None = None
+        self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        # One token for each chunk that may wait, so that a slow hash does not fill the memory.
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def update(self, chunk: bytes, *, threaded: bool) -> None:
-        if self._queue is None and threaded:
-            self._queue = queue.Queue(_QUEUED_CHUNKS)
-            self._thread = threading.Thread(target=self._work, args=(self._queue,), daemon=True)
+        if self._thread is None and threaded:
+            for _ in range(_QUEUED_CHUNKS):
+                self._room.put(None)
+            self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
-        if self._queue is None:
+        if self._thread is None:
             self._hash.update(chunk)
         else:
-            self._queue.put(chunk)
+            self._room.get()
+            self._chunks.put(chunk)
 
-    def _work(self, chunks: "queue.Queue[bytes | None]") -> None:
-        while (chunk := chunks.get()) is not None:
+    def _work(self) -> None:
+        while (chunk := self._chunks.get()) is not None:
             self._hash.update(chunk)
+            self._room.put(None)
 
     def finish(self) -> str:
-        if self._queue is not None and self._thread is not None:
-            self._queue.put(None)
+        if self._thread is not None:
+            self._chunks.put(None)
             self._thread.join()
-            self._queue = None
+            self._thread = None
         return self._hash.hexdigest()
+
+    def abandon(self) -> None:
+        """Let the thread end when it has done what waits for it; nobody waits for that."""
+        self._chunks.put(None)
 
 
 def hash_descriptor(

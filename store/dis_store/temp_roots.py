@@ -79,7 +79,8 @@ def live_temp_roots(layout: Layout, *, sweep: bool) -> set[Digest]:
     """
     found: set[Digest] = set()
     for path in layout.room("temproots").iterdir():
-        with _opened(path) as descriptor:
+        # A process that ends takes its file with it, perhaps just now.
+        with contextlib.suppress(FileNotFoundError), _opened(path) as descriptor:
             if not try_lock(descriptor):
                 found.update(_read(descriptor))
             elif sweep:

@@ -27,7 +27,7 @@ def comparisons(place: Path) -> list[Comparison]:
 
     def fill_nix() -> None:
         nix.start()
-        nix.call("nix-instantiate", "--eval", "--expr", _NIX % NIX_COUNT)
+        nix.call("nix-instantiate", "--eval", "--read-write-mode", "--expr", _NIX % NIX_COUNT)
         os.sync()
 
     return [
