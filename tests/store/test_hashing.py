@@ -38,8 +38,8 @@ def test_an_interruption_at_any_moment_leaves_no_thread_and_waits_for_none() -> 
         hasher = ContentHasher()
         for _ in range(5):  # the thread has begun: what `threading` does then is not ours
             hasher.update(CHUNK)
-        signal.setitimer(signal.ITIMER_REAL, round_ * 3e-4)
         with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, round_ * 3e-4)
             update_for_ever(hasher)
         # If it waited for a thread that nobody wakes, this would end it.
         signal.setitimer(signal.ITIMER_REAL, 20)
