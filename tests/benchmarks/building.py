@@ -50,7 +50,7 @@ def comparisons(place: Path) -> list[Comparison]:
                 Contender("dis", build, lambda: remove(store)),
             ),
             (Target("dis", "nix-build", 1 / 5),),
-            rounds=3,
+            rounds=1,
         ),
         Comparison(
             f"Find {COUNT:,} small derivations built",

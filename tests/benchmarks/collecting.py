@@ -38,7 +38,7 @@ def comparisons(place: Path) -> list[Comparison]:
                 Contender("dis gc", lambda: peaks.append(_collect(store)), lambda: fill(store)),
             ),
             (Target("dis gc", "nix-store --gc", 1.0),),
-            rounds=2,
+            rounds=1,
             units={"nix-store --gc": NIX_COUNT, "dis gc": COUNT},
             remark=lambda: (
                 f"At most {max(peaks) / 1e6:.0f} MB of memory were in use by `dis gc`;"

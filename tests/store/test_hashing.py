@@ -26,7 +26,8 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def update_for_ever(hasher: ContentHasher) -> None:
+def update_for_ever(hasher: ContentHasher, *, interrupted_after: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, interrupted_after)
     while True:
         hasher.update(CHUNK)
 
@@ -39,8 +40,7 @@ def test_an_interruption_at_any_moment_leaves_no_thread_and_waits_for_none() -> 
         for _ in range(5):  # the thread has begun: what `threading` does then is not ours
             hasher.update(CHUNK)
         with pytest.raises(Interrupted):
-            signal.setitimer(signal.ITIMER_REAL, round_ * 3e-4)
-            update_for_ever(hasher)
+            update_for_ever(hasher, interrupted_after=round_ * 3e-4)
         # If it waited for a thread that nobody wakes, this would end it.
         signal.setitimer(signal.ITIMER_REAL, 20)
         hasher.abandon()
