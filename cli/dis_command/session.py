@@ -84,7 +84,7 @@ class Session:
     @contextmanager
     def reporting(self) -> "Iterator[Reporter]":
         """Give a reporter that shows events the way the options ask."""
-        from dis_derivations.realisation.events import silent
+        from dis_derivations.realisation.silence import silent
 
         if self.progress_way == "none":
             yield silent

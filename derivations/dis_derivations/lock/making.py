@@ -9,7 +9,8 @@ from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.lock.resolution import always, resolve_lock
 from dis_derivations.manifest.loading import LoadedManifest
-from dis_derivations.realisation.events import Reporter, silent
+from dis_derivations.realisation.events import Reporter
+from dis_derivations.realisation.silence import silent
 
 if TYPE_CHECKING:
     from dis_store import Store

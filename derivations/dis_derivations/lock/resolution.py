@@ -18,8 +18,9 @@ from dis_derivations.lock.refusals import (
 from dis_derivations.lock.staleness import resolved_commits, retrieval_of, stale_artifacts
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
-from dis_derivations.realisation.events import Measure, Reporter, silent
+from dis_derivations.realisation.events import Measure, Reporter
 from dis_derivations.realisation.gauge import Gauge, measured
+from dis_derivations.realisation.silence import silent
 from dis_derivations.sources.registry import open_source
 from dis_derivations.sources.source import Source
 from dis_store.errors import IntegrityError, InvalidInputError

@@ -59,8 +59,3 @@ class Reporter(Protocol):
     def __call__(self, event: Event, /) -> None:
         """Show or record one event."""
         ...
-
-
-def silent(event: Event) -> None:
-    """Drop an event: the reporter of callers who want none."""
-    del event

@@ -13,10 +13,11 @@ from dis_derivations.manifest.loading import LoadedManifest, validate
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation import preflight
 from dis_derivations.realisation.dry_run import DryRun, PlannedBuild
-from dis_derivations.realisation.events import Reporter, silent
+from dis_derivations.realisation.events import Reporter
 from dis_derivations.realisation.locking import UsedLock, ensure_lock, lock_state
 from dis_derivations.realisation.realiser import Realised, Realiser, Surroundings
 from dis_derivations.realisation.rebuild import Rebuild
+from dis_derivations.realisation.silence import silent
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_derivations.sources.manifest_sources import ManifestSources
 from dis_store import Store

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.manifest.reading import RawManifest, read_manifest_files
 from dis_derivations.realisation import plan_cache, rooting
-from dis_derivations.realisation.events import Event, Reporter, silent
+from dis_derivations.realisation.silence import silent
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_store import Store
 from dis_store.errors import InterruptedBuildError
 
 if TYPE_CHECKING:
     from dis_derivations.realisation.dry_run import DryRun
+    from dis_derivations.realisation.events import Reporter
     from dis_derivations.realisation.manifest_build import ManifestBuild
     from dis_derivations.realisation.rebuild import Rebuild
 
@@ -23,7 +24,7 @@ _UNROOTED = (
 
 
 def realise_target(
-    store: Store, request: TargetRequest, reporter: Reporter = silent
+    store: Store, request: TargetRequest, reporter: "Reporter" = silent
 ) -> RealisedTarget:
     """Return the target's outputs, building what is missing, and root them.
 
@@ -42,7 +43,7 @@ def realise_target(
         ) from None
 
 
-def _realise(store: Store, request: TargetRequest, reporter: Reporter) -> RealisedTarget:
+def _realise(store: Store, request: TargetRequest, reporter: "Reporter") -> RealisedTarget:
     rooting.check(store, request)
     raw = read_manifest_files(request.config, request.overrides)
     location = LockLocation.of(raw)
@@ -90,17 +91,21 @@ def _recall(
 
 
 def _keep(
-    store: Store, realised: RealisedTarget, request: TargetRequest, reporter: Reporter
+    store: Store, realised: RealisedTarget, request: TargetRequest, reporter: "Reporter"
 ) -> RealisedTarget:
     roots = rooting.keep(store, realised, request)
     if not roots:
+        from dis_derivations.realisation.events import Event
+
         reporter(Event("note", request.target, _UNROOTED))
     return replace(realised, roots=roots)
 
 
-def _rebuild(store: Store, build: "ManifestBuild", reporter: Reporter) -> "Rebuild":
+def _rebuild(store: Store, build: "ManifestBuild", reporter: "Reporter") -> "Rebuild":
     rebuild = build.rebuild()
     if rebuild.diverging is not None:
         name = rooting.keep_run(store, rebuild.diverging)
+        from dis_derivations.realisation.events import Event
+
         reporter(Event("note", rebuild.subject, f"the differing run is kept as {name}"))
     return rebuild

@@ -16,9 +16,10 @@ from dis_derivations.graph.keys import build_key
 from dis_derivations.realisation import platform_facts
 from dis_derivations.realisation.build_logs import keep_log_of_failure, register_log
 from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
-from dis_derivations.realisation.events import Event, EventKind, Measure, Reporter, silent
+from dis_derivations.realisation.events import Event, EventKind, Measure, Reporter
 from dis_derivations.realisation.key_lock import sole_builder
 from dis_derivations.realisation.schedule import Schedule
+from dis_derivations.realisation.silence import silent
 from dis_store import Input, Realisation, Store
 from dis_store.digest import Digest
 from dis_store.errors import DisError, UnfitEnvironmentError
