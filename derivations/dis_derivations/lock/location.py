@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dis_derivations.manifest import json_pointer
-from dis_derivations.manifest.reading import RawManifest
+from dis_derivations.manifest.reading import RawManifest, open_without_waiting
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
 MAX_LOCK_BYTES = 64 * 1024 * 1024
@@ -49,7 +49,7 @@ class LockLocation:
         if self.path is None:
             return self.embedded
         try:
-            with open(self.path, "rb", opener=_open_without_waiting) as stream:
+            with open(self.path, "rb", opener=open_without_waiting) as stream:
                 if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                     raise InvalidInputError(f"the lock {self.path} is not a regular file")
                 data = stream.read(MAX_LOCK_BYTES + 1)
@@ -107,11 +107,6 @@ def _unwritable(path: Path, cause: str | None) -> UnfitEnvironmentError:
         cause=cause,
         hint="name another file: --set artifacts.lockfile=PATH",
     )
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open so that a named pipe in place of a lock is refused, and not waited for."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -145,7 +145,7 @@ def _refuse_endless_chain(identity: Path, seen: Sequence[Path]) -> None:
 def _read(path: Path, *, named_by: Path | None) -> bytes:
     blame = f"{named_by} names it as {BASE_KEY}" if named_by else None
     try:
-        with open(path, "rb", opener=_open_without_waiting) as stream:
+        with open(path, "rb", opener=open_without_waiting) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise InvalidInputError(f"{path} is not a regular file", cause=blame)
             data = stream.read(MAX_FILE_BYTES + 1)
@@ -159,8 +159,8 @@ def _read(path: Path, *, named_by: Path | None) -> bytes:
     return data
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open so that a named pipe in place of a file is refused, and not waited for."""
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file, as `opener` of `open`, so that a named pipe in its place can be refused and is not waited for."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

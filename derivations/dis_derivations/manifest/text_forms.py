@@ -16,7 +16,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 IMAGE_PATTERN = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 CAPABILITY_PATTERN = re.compile(r"[0-9]{1,3}\.[0-9]{1,2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})")
-_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _PLACEHOLDERS = frozenset({"run_id", "manifest_name"})
 _MAX_NAME_BYTES = 255
 
@@ -112,6 +112,6 @@ def check_date(text: str) -> str:
 def check_directory_template(text: str) -> str:
     """Return `text` if it is a directory with known placeholders, else raise ValueError."""
     check_filled(text)
-    if unknown := sorted(set(_PLACEHOLDER.findall(text)) - _PLACEHOLDERS):
+    if unknown := sorted(set(PLACEHOLDER.findall(text)) - _PLACEHOLDERS):
         raise ValueError(f"must use only ${{run_id}} and ${{manifest_name}}, not ${{{unknown[0]}}}")
     return text

@@ -4,7 +4,6 @@ The directory holds the files of the bundle and the run log beside them. It appe
 """
 
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dis_derivations.manifest.text_forms import PLACEHOLDER
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 RUN_LOG = "run_log.json"
 DEFAULT_TEMPLATE = "runs/${run_id}"
 _LOG_OF_GENERATION = f"generation/{RUN_LOG}"
-_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 def directory_for(template: str | None, *, run_id: Sha256, manifest_name: str) -> Path:
@@ -40,7 +39,7 @@ def directory_for(template: str | None, *, run_id: Sha256, manifest_name: str) -
     """
     values = {"run_id": run_id.hex, "manifest_name": manifest_name}
     text = template or DEFAULT_TEMPLATE
-    for name in _PLACEHOLDER.findall(text):
+    for name in PLACEHOLDER.findall(text):
         if name not in values:
             raise InvalidInputError(
                 f"outputs.directory has the unknown placeholder ${{{name}}}",
@@ -51,7 +50,7 @@ def directory_for(template: str | None, *, run_id: Sha256, manifest_name: str) -
             f"the manifest's name {manifest_name!r} cannot be part of a path",
             hint="name a directory: --run-dir DIR",
         )
-    return Path(_PLACEHOLDER.sub(lambda match: values[match[1]], text))
+    return Path(PLACEHOLDER.sub(lambda match: values[match[1]], text))
 
 
 def directory_of_run(
