@@ -1,11 +1,12 @@
 """Derivations as the store keeps them: canonical JSON under its own digest, and a table of what came out."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
 from dis_store.foundation import Foundation
 from dis_store.index import Transaction
 from dis_store.layout import Layout
@@ -42,6 +43,21 @@ def add(foundation: Foundation, records: Sequence[bytes]) -> list[Digest]:
     return digests
 
 
+def protect(foundation: Foundation, digests: Sequence[Digest]) -> list[Digest]:
+    """Keep derivations from garbage collection while this process lives; return those that are not there."""
+    foundation.temp_roots.add(digests)
+    rows = foundation.index.query(
+        "SELECT digest FROM derivations WHERE digest IN (SELECT value FROM json_each(?))",
+        (json.dumps(digests),),
+    )
+    known = {digest for (digest,) in rows}
+    return [
+        digest
+        for digest in digests
+        if digest not in known or not foundation.layout.derivation(digest).is_file()
+    ]
+
+
 def check(data: bytes) -> dict[str, Any]:
     """Return the derivation that `data` encodes.
 
@@ -67,7 +83,7 @@ def read(layout: Layout, digest: Digest) -> bytes:
     try:
         data = layout.derivation(digest).read_bytes()
     except FileNotFoundError as error:
-        raise IntegrityError(f"the derivation {digest} is not in the store") from error
+        raise MissingObjectError(f"the derivation {digest} is not in the store") from error
     if Digest.of(data) != digest:
         raise IntegrityError(
             f"the derivation {digest} is damaged", cause=f"its BLAKE3 is {Digest.of(data)}"
@@ -85,38 +101,49 @@ def inputs(layout: Layout, digest: Digest) -> list[Digest]:
 
 
 def remember_outputs(
-    foundation: Foundation, derivation: Digest, outputs: Mapping[str, Digest]
+    foundation: Foundation, evaluated: Mapping[Digest, Mapping[str, Digest]]
 ) -> None:
-    """Enter what a derivation evaluated to into the derived table, in place of what was there.
+    """Enter what derivations evaluated to into the derived table, in place of what was there.
 
     Raises:
         IntegrityError: An output is not in the store.
     """
-    for output in outputs.values():
+    for output in {output for outputs in evaluated.values() for output in outputs.values()}:
         foundation.require(output)
-    if outputs_of(foundation, derivation) != outputs:
+    known = outputs_of(foundation, evaluated)
+    new = {each: outputs for each, outputs in evaluated.items() if known.get(each) != outputs}
+    if new:
         with foundation.index.transaction() as transaction:
-            enter_outputs(transaction, derivation, outputs)
+            transaction.execute_many(
+                "DELETE FROM derivation_outputs WHERE derivation = ?", ((each,) for each in new)
+            )
+            for derivation, outputs in new.items():
+                enter_outputs(transaction, derivation, outputs)
 
 
 def enter_outputs(
     transaction: Transaction, derivation: Digest, outputs: Mapping[str, Digest]
 ) -> None:
-    """Write what a derivation evaluated to, in place of what was there."""
-    transaction.execute("DELETE FROM derivation_outputs WHERE derivation = ?", (derivation,))
+    """Write what a derivation evaluated to, except for outputs that the table knows already."""
     transaction.execute_many(
-        "INSERT INTO derivation_outputs(derivation, name, object) VALUES (?, ?, ?)",
+        "INSERT OR IGNORE INTO derivation_outputs(derivation, name, object) VALUES (?, ?, ?)",
         ((derivation, name, output) for name, output in outputs.items()),
     )
 
 
-def outputs_of(foundation: Foundation, derivation: Digest) -> dict[str, Digest]:
-    """Return what the derived table says of a derivation; empty if nothing."""
+def outputs_of(
+    foundation: Foundation, derivations: Collection[Digest]
+) -> dict[Digest, dict[str, Digest]]:
+    """Return what the derived table says of derivations, in one query; what it does not know is absent."""
     rows = foundation.index.query(
-        "SELECT name, object FROM derivation_outputs WHERE derivation = ? ORDER BY name",
-        (derivation,),
+        "SELECT derivation, name, object FROM derivation_outputs"
+        " WHERE derivation IN (SELECT value FROM json_each(?)) ORDER BY derivation, name",
+        (json.dumps(list(derivations)),),
     )
-    return {name: Digest(output) for name, output in rows}
+    outputs: dict[Digest, dict[str, Digest]] = {}
+    for derivation, name, output in rows:
+        outputs.setdefault(Digest(derivation), {})[name] = Digest(output)
+    return outputs
 
 
 def _is_known(foundation: Foundation, digest: Digest, data: bytes) -> bool:

@@ -21,7 +21,7 @@ from dis_store.work_space import UNSEALED, WorkSpace, seal_directory, work_space
 
 @dataclass(frozen=True)
 class OptimisationReport:
-    """What an optimisation did.
+    """What an optimisation did, or would do.
 
     Attributes:
         objects: How many objects were looked at.
@@ -36,7 +36,9 @@ class OptimisationReport:
     damaged: tuple[Path, ...]
 
 
-def optimise(foundation: Foundation, digests: Sequence[Digest] | None) -> OptimisationReport:
+def optimise(
+    foundation: Foundation, digests: Sequence[Digest] | None, *, dry_run: bool
+) -> OptimisationReport:
     """Share what is not shared; see `Store.optimise`."""
     wanted = objects(foundation.index) if digests is None else list(digests)
     report = OptimisationReport(0, 0, 0, ())
@@ -44,7 +46,7 @@ def optimise(foundation: Foundation, digests: Sequence[Digest] | None) -> Optimi
         for digest in wanted:
             # What was collected meanwhile is no loss.
             if foundation.protect([digest]):
-                report = _add(report, _Sharing(foundation, space, digest).run())
+                report = _add(report, _Sharing(foundation, space, digest, dry_run).run())
     return report
 
 
@@ -60,10 +62,13 @@ def _add(one: OptimisationReport, other: OptimisationReport) -> OptimisationRepo
 class _Sharing:
     """The optimisation of one object."""
 
-    def __init__(self, foundation: Foundation, space: WorkSpace, digest: Digest) -> None:
+    def __init__(
+        self, foundation: Foundation, space: WorkSpace, digest: Digest, dry_run: bool
+    ) -> None:
         self._foundation = foundation
         self._space = space
         self._digest = digest
+        self._dry_run = dry_run
         self._files = self._freed = 0
         self._damaged: list[Path] = []
 
@@ -85,7 +90,7 @@ class _Sharing:
             self._damaged.append(real)
         elif not os.path.lexists(link):
             # A second name without one in `links/` is somebody else's, who could write to what we would share.
-            if status.st_nlink == 1:
+            if status.st_nlink == 1 and not self._dry_run:
                 with tolerated():
                     link.parent.mkdir(exist_ok=True)
                     os.link(real, link)
@@ -98,11 +103,12 @@ class _Sharing:
         if not same_bytes(real, link):
             self._damaged.append(real)
             return
-        name = self._space.fresh()
         with tolerated():
-            os.link(link, name)
-            with self._foundation.locks.placing(self._digest):
-                self._rename(name, real)
+            if not self._dry_run:
+                name = self._space.fresh()
+                os.link(link, name)
+                with self._foundation.locks.placing(self._digest):
+                    self._rename(name, real)
             self._files += 1
             self._freed += status.st_size if status.st_nlink == 1 else 0
 

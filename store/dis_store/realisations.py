@@ -166,7 +166,8 @@ def _write(foundation: Foundation, added: Realisation) -> None:
     with foundation.index.transaction() as transaction:
         transaction.execute(INSERT, (added.key, added.build, added.sequence, data.decode()))
         if added.derivation is not None:
-            # In the same step as the record: each step waits for the disk.
+            # In the same step as the record: each step waits for the disk. A rebuild that came out otherwise is not
+            # what the derivation evaluates to, so what is there stays.
             enter_outputs(transaction, added.derivation, added.outputs)
 
 

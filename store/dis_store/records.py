@@ -1,5 +1,6 @@
 """Small files that say something about objects: durable, replaced in one step, read strictly."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,31 @@ from dis_store import canonical_json, strict_json
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
 
+_MODE = 0o444
 _SHARD_DIGITS = 2
 
 
 def write_record(foundation: Foundation, target: Path, data: bytes) -> None:
-    """Write a record to its place below the store, whose sub-directories are made as needed."""
+    """Write a record to its place below the store, whose sub-directories are made as needed.
+
+    A reader, or a crash, sees the old content or the new one.
+    """
     # Imported here: reading a record, which is what most calls do, needs neither.
-    from dis_store.durability import write_durably
-    from dis_store.work_space import work_space
+    from dis_store.durability import fsync_directory
+    from dis_store.platform_linux import write_all
+    from dis_store.work_space import private_file
 
     _make_parents(target.parent, foundation.top)
-    with work_space(foundation.layout.room("tmp")) as space:
-        write_durably(space.fresh(), target, data)
+    with private_file(foundation.layout.room("tmp")) as (temporary, descriptor):
+        write_all(descriptor, data)
+        os.fchmod(descriptor, _MODE)
+        os.fsync(descriptor)
+        try:
+            temporary.replace(target)
+        except OSError as error:
+            # The temporary name means nothing to whoever reads the message.
+            raise OSError(error.errno, error.strerror, str(target)) from error
+    fsync_directory(target.parent)
 
 
 def write_records(foundation: Foundation, records: Mapping[Path, bytes]) -> None:

@@ -65,8 +65,9 @@ def register(
     foundation.protect([digest, *(entry.object for entry in tree.references)])
     if not foundation.is_valid(digest):
         _seal(foundation, space, tree, unshared)
+        # It becomes the manifest. Until then it tells the next start what to take back after this process was killed;
+        # after a power cut it may be gone, and a collection finds the orphan.
         write_new(space.path / INTENT, tree.encode(), mode=FILE_MODE)
-        fsync_directory(space.path)
         with foundation.locks.sharing(), foundation.locks.placing(digest):
             if not foundation.is_valid(digest):
                 _install(foundation, space, tree, contents)
@@ -74,7 +75,7 @@ def register(
 
 
 def _seal(foundation: Foundation, space: WorkSpace, tree: Tree, unshared: Collection[str]) -> None:
-    """Set modes and times, share inodes, and wait until all of it is on the disk."""
+    """Set modes and times, share inodes, and wait until all of it but the top is on the disk."""
     top = space.path / TREE
     _remove_other_directories(top, tree)
     for entry in tree.files:
@@ -86,8 +87,7 @@ def _seal(foundation: Foundation, space: WorkSpace, tree: Tree, unshared: Collec
         directory.chmod(DIRECTORY_MODE)
         os.utime(directory, ns=MTIME)
         fsync_directory(directory)
-    # The top stays writable until after the rename: nobody but root may move a directory that is not.
-    fsync_directory(top)
+    # The top stays writable, and is waited for, after the rename: nobody but root may move a directory that is not.
 
 
 def _remove_other_directories(top: Path, tree: Tree) -> None:

@@ -3,41 +3,33 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from dis_store import lookups, plans
-from dis_store.digest import Digest, Sha256
+from dis_store import plans
+from dis_store.digest import Digest
 from dis_store.environment import reported
-from dis_store.foundation import Foundation
 from dis_store.opening import open_foundation
+from dis_store.reading import StoreReader
 
 if TYPE_CHECKING:
-    from dis_store.census import Census
     from dis_store.collection import CollectionReport, Progress, RetirementPolicy
-    from dis_store.contents import ResolvedFile
     from dis_store.lock_holder import LockHolder
     from dis_store.optimisation import OptimisationReport
+    from dis_store.patience import Patience
     from dis_store.realisations import Realisation
     from dis_store.reindexing import ReindexReport
-    from dis_store.result_links import ResultLink
-    from dis_store.roots import Root, RootSurvey
-    from dis_store.tree import Tree
+    from dis_store.roots import Root
     from dis_store.tree_writer import TreeWriter
     from dis_store.verification import VerificationReport
 
 
-class Store:
+class Store(StoreReader):
     """A content-addressed store in one directory, shared by any number of threads and processes.
 
     What this process wrote or asked for with `protect` is safe from garbage collection until the store is
     closed. Methods raise `UnfitEnvironmentError` when the disk is full or refuses, and `IntegrityError` when
     something asked for is not valid. Open it after a fork, not before.
     """
-
-    def __init__(self, foundation: Foundation) -> None:
-        self._foundation = foundation
-        self.path: Path = foundation.top
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True, reading: bool = False) -> Self:
@@ -58,28 +50,7 @@ class Store:
         with reported(path):
             return cls(open_foundation(path, create=create, reading=reading))
 
-    def close(self) -> None:
-        """Close the index, and give up this process's protection of objects."""
-        with reported(self.path):
-            self._foundation.index.close()
-            self._foundation.temp_roots.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # Objects
-
-    def is_valid(self, digest: Digest) -> bool:
-        """Tell whether the object is in the store. A collection may make it untrue: see `protect`."""
-        return self._foundation.is_valid(digest)
 
     def protect(self, digest: Digest) -> bool:
         """Keep the object for as long as the store is open, then tell whether it is there."""
@@ -89,101 +60,6 @@ class Store:
         """Keep objects for as long as the store is open, then tell whether all of them are there."""
         with reported(self.path):
             return self._foundation.protect(digests)
-
-    def tree(self, digest: Digest) -> "Tree":
-        """Return the manifest of an object.
-
-        Raises:
-            IntegrityError: The object is not in the store, or its manifest is damaged.
-        """
-        with reported(self.path):
-            return self._foundation.tree(digest)
-
-    def object_path(self, digest: Digest) -> Path:
-        """Return the directory of an object, whether or not it is there."""
-        return self._foundation.layout.object(digest)
-
-    def file_path(self, digest: Digest, path: str) -> Path:
-        """Return the regular file that an object shows at `path`, references followed.
-
-        Raises:
-            InvalidInputError: The object shows no file there.
-            IntegrityError: An object is not in the store.
-        """
-        from dis_store.contents import resolve_file
-
-        return resolve_file(digest, path, self.tree, self._foundation.layout).real
-
-    def read_bytes(self, digest: Digest, path: str) -> bytes:
-        """Return the content of the file that an object shows at `path`.
-
-        Raises:
-            InvalidInputError: The object shows no file there.
-            IntegrityError: An object is not in the store, or the file is not what it must be.
-        """
-        from dis_store.contents import read_verified, resolve_file
-
-        file = resolve_file(digest, path, self.tree, self._foundation.layout)
-        with reported(self.path):
-            return read_verified(file)
-
-    def files(self, digest: Digest) -> "list[ResolvedFile]":
-        """Return every file that an object shows, references followed, sorted by path.
-
-        Raises:
-            IntegrityError: An object is not in the store.
-        """
-        from dis_store.contents import resolve_all
-
-        return resolve_all(digest, self.tree, self._foundation.layout)
-
-    def sha256_of(self, blake3: Digest) -> Sha256 | None:
-        """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file."""
-        return lookups.sha256_of(self._foundation.index, blake3)
-
-    def closure(self, digests: Iterable[Digest]) -> list[Digest]:
-        """Return objects with all that they refer to: each once, references first.
-
-        Raises:
-            IntegrityError: One of them is not in the store.
-        """
-        return lookups.closure(self._foundation, list(digests))
-
-    def references(self, digest: Digest) -> list[Digest]:
-        """Return the objects that an object refers to directly."""
-        return lookups.references(self._foundation.index, digest)
-
-    def referrers(self, digest: Digest) -> list[Digest]:
-        """Return the objects that refer directly to an object."""
-        return lookups.referrers(self._foundation.index, digest)
-
-    def objects(self) -> list[Digest]:
-        """Return all objects, in the order of their registration."""
-        return lookups.objects(self._foundation.index)
-
-    def object_size(self, digest: Digest) -> int:
-        """Return the bytes of an object's own files.
-
-        Raises:
-            IntegrityError: The object is not in the store.
-        """
-        return lookups.size(self._foundation.index, digest)
-
-    def closure_size(self, digest: Digest) -> int:
-        """Return the bytes of the files of an object and of all that it refers to.
-
-        Raises:
-            IntegrityError: The object is not in the store.
-        """
-        return sum(map(self.object_size, self.closure([digest])))
-
-    def find(self, prefix: str) -> Digest:
-        """Return the only object whose digest begins with `prefix`, of 8 to 64 hexadecimal digits.
-
-        Raises:
-            InvalidInputError: The prefix is malformed, or it fits no object or several.
-        """
-        return lookups.find(self._foundation.index, prefix)
 
     # Writing
 
@@ -221,19 +97,15 @@ class Store:
         with reported(self.path):
             return derivations.add(self._foundation, records)
 
-    def derivation(self, digest: Digest) -> bytes:
-        """Return the bytes of a derivation.
-
-        Raises:
-            IntegrityError: It is not in the store, or damaged.
-        """
+    def protect_derivations(self, digests: Sequence[Digest]) -> list[Digest]:
+        """Keep derivations for as long as the store is open; return those that are not there."""
         from dis_store import derivations
 
         with reported(self.path):
-            return derivations.read(self._foundation.layout, digest)
+            return derivations.protect(self._foundation, digests)
 
-    def remember_outputs(self, derivation: Digest, outputs: Mapping[str, Digest]) -> None:
-        """Note which objects a derivation evaluated to.
+    def remember_outputs(self, evaluated: Mapping[Digest, Mapping[str, Digest]]) -> None:
+        """Note which objects derivations evaluated to, by output name.
 
         Raises:
             IntegrityError: An output is not in the store.
@@ -241,13 +113,7 @@ class Store:
         from dis_store import derivations
 
         with reported(self.path):
-            derivations.remember_outputs(self._foundation, derivation, outputs)
-
-    def outputs_of(self, derivation: Digest) -> dict[str, Digest]:
-        """Return what `remember_outputs` noted of a derivation and is still there."""
-        from dis_store import derivations
-
-        return derivations.outputs_of(self._foundation, derivation)
+            derivations.remember_outputs(self._foundation, evaluated)
 
     # Realisations
 
@@ -261,12 +127,6 @@ class Store:
 
         with reported(self.path):
             return realisations.add(self._foundation, realisation)
-
-    def realisations(self, key: Digest) -> "list[Realisation]":
-        """Return the records of all builds of a key, oldest first."""
-        from dis_store import realisations
-
-        return realisations.of_key(self._foundation, key)
 
     def chosen(self, key: Digest) -> "Realisation | None":
         """Return the record that answers for a key, its outputs protected and valid; None if none can."""
@@ -288,28 +148,6 @@ class Store:
 
         with reported(self.path):
             roots.set_root(self._foundation, name, root)
-
-    def roots(self) -> "dict[str, Root]":
-        """Return all named roots, by name."""
-        from dis_store import roots
-
-        with reported(self.path):
-            return roots.read_roots(self._foundation.layout)
-
-    def survey_roots(self) -> "RootSurvey":
-        """Return all named roots, by name, the damaged ones apart."""
-        from dis_store import roots
-
-        with reported(self.path):
-            return roots.survey_roots(self._foundation.layout)
-
-    def root(self, name: str) -> "Root | None":
-        """Return a named root; None if there is none."""
-        from dis_store import roots
-
-        roots.check_name(name)
-        with reported(self.path):
-            return roots.read_root(self._foundation.layout, name)
 
     def remove_root(self, name: str) -> None:
         """Remove a named root.
@@ -334,14 +172,19 @@ class Store:
         with reported(self.path):
             result_links.add(self._foundation, link, root)
 
-    def result_links(self) -> "list[ResultLink]":
-        """Return all result links that were made, also those that are gone."""
-        from dis_store import result_links
-
-        with reported(self.path):
-            return result_links.read_all(self._foundation.layout)
-
     # Locks
+
+    def be_patient(self, patience: "Patience") -> None:
+        """Say how to wait for locks that other processes hold; without it, for ever and in silence.
+
+        Methods raise `LockTimeoutError` when it is over.
+        """
+        self._foundation.locks.patience = patience
+
+    @property
+    def patience(self) -> "Patience | None":
+        """What `be_patient` said."""
+        return self._foundation.locks.patience
 
     @contextlib.contextmanager
     def build_lock(
@@ -421,19 +264,19 @@ class Store:
         with reported(self.path):
             return reindex(self._foundation, jobs=jobs)
 
-    def optimise(self, digests: Sequence[Digest] | None = None) -> "OptimisationReport":
-        """Let equal files of objects, of all where none are named, share one inode."""
+    def optimise(
+        self, digests: Sequence[Digest] | None = None, *, dry_run: bool = False
+    ) -> "OptimisationReport":
+        """Let equal files of objects, of all where none are named, share one inode.
+
+        Args:
+            digests: Which objects.
+            dry_run: Only report what would be shared.
+        """
         from dis_store.optimisation import optimise
 
         with reported(self.path):
-            return optimise(self._foundation, digests)
-
-    def census(self) -> "Census":
-        """Count what is in the store."""
-        from dis_store.census import count
-
-        with reported(self.path):
-            return count(self._foundation)
+            return optimise(self._foundation, digests, dry_run=dry_run)
 
     # The plan cache
 

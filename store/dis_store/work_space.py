@@ -1,6 +1,6 @@
-"""Private directories under `tmp/` for things that are not finished.
+"""Private directories and files under `tmp/` for things that are not finished.
 
-Each is held by a lock on the directory itself for as long as its process lives. What lies in `tmp/` with its lock free
+Each is held by a lock on itself for as long as its process lives. What lies in `tmp/` with its lock free
 was left by a dead process, and the next start removes it, together with what that process had put in place and not
 yet entered into the index.
 """
@@ -65,6 +65,30 @@ def work_space(tmp: Path) -> Iterator[WorkSpace]:
         yield space
     finally:
         space.remove()
+
+
+@contextlib.contextmanager
+def private_file(tmp: Path) -> Iterator[tuple[Path, int]]:
+    """Make a private file in `tmp` for the time of a block: its path, and a descriptor that writes and holds its lock.
+
+    What the block renames elsewhere stays; otherwise the file is gone afterwards.
+    """
+    path, descriptor = _open_private_file(tmp)
+    try:
+        yield path, descriptor
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _open_private_file(tmp: Path) -> tuple[Path, int]:
+    while True:
+        path = tmp / os.urandom(16).hex()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        # A starting process may have taken it for abandoned, before the lock.
+        if try_lock(descriptor) and os.fstat(descriptor).st_nlink > 0:
+            return path, descriptor
+        os.close(descriptor)
 
 
 def remove_abandoned(foundation: Foundation) -> None:

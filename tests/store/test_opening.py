@@ -121,7 +121,7 @@ def test_a_store_that_may_only_be_read_answers_questions_and_is_left_as_it_is(
         if log == "gone":
             assert sorted(store.path.rglob("*")) == before
         with pytest.raises((UnfitEnvironmentError, IntegrityError)):
-            opened.remember_outputs(Digest.of(b"derivation"), {"out": digest})
+            opened.remember_outputs({Digest.of(b"derivation"): {"out": digest}})
     assert stray.is_dir()
     with Store.open(store.path) as opened:
         assert opened.is_valid(digest)

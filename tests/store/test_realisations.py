@@ -164,12 +164,12 @@ def test_a_derivation_that_is_missing_or_damaged_is_refused(store: Store) -> Non
 def test_a_derivation_remembers_what_it_evaluated_to(store: Store) -> None:
     digest = store.add_derivation(DERIVATION)
     one, other = write_text(store, "one"), write_text(store, "other")
-    store.remember_outputs(digest, {"out": one, "log": other})
-    assert store.outputs_of(digest) == {"log": other, "out": one}
-    store.remember_outputs(digest, {"out": other})
-    assert store.outputs_of(digest) == {"out": other}
+    store.remember_outputs({digest: {"out": one, "log": other}})
+    assert store.outputs_of([digest]) == {digest: {"log": other, "out": one}}
+    store.remember_outputs({digest: {"out": other}})
+    assert store.outputs_of([digest]) == {digest: {"out": other}}
     with pytest.raises(IntegrityError):
-        store.remember_outputs(digest, {"out": Digest.of(b"nothing")})
+        store.remember_outputs({digest: {"out": Digest.of(b"nothing")}})
 
 
 def test_records_survive_a_restart(store: Store, tmp_path: Path) -> None:

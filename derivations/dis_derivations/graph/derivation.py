@@ -7,6 +7,7 @@ is its name (docs/internals/formats/derivation.md).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from dis_store import canonical_json, strict_json
@@ -96,7 +97,7 @@ class Derivation:
             }
         )
 
-    @property
+    @cached_property
     def digest(self) -> Digest:
         """The derivation's name: the BLAKE3 digest of its record."""
         return Digest.of(self.encode())

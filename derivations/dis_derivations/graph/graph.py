@@ -36,18 +36,19 @@ class Graph:
 
     def closure_of(self, target: Digest) -> list[Digest]:
         """Return `target` and all that it is built from, inputs first."""
-        needed = {target}
-        for digest in reversed(list(self.derivations)):
-            if digest in needed:
-                needed.update(
-                    source.derivation for source in self.derivations[digest].inputs.values()
-                )
-        return [digest for digest in self.derivations if digest in needed]
+        needed: set[Digest] = set()
+        waiting = [target]
+        while waiting:
+            digest = waiting.pop()
+            if digest not in needed:
+                needed.add(digest)
+                inputs = self.derivations[digest].inputs.values()
+                waiting.extend(source.derivation for source in inputs)
+        return sorted(needed, key=self._positions.__getitem__)
 
     @cached_property
-    def records(self) -> Mapping[Digest, bytes]:
-        """The canonical record of every derivation."""
-        return {digest: derivation.encode() for digest, derivation in self.derivations.items()}
+    def _positions(self) -> Mapping[Digest, int]:
+        return {digest: position for position, digest in enumerate(self.derivations)}
 
     def __iter__(self) -> Iterator[tuple[Digest, Derivation]]:
         return iter(self.derivations.items())

@@ -43,7 +43,7 @@ def derivations_of_manifest(
     graph = compile_graph(loaded, lock)
     digest = graph.target(target)
     return _documents(
-        (each, graph.records[each])
+        (each, graph.derivations[each].encode())
         for each in (graph.closure_of(digest) if recursive else [digest])
     )
 

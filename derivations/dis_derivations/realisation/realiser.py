@@ -106,6 +106,10 @@ class Realiser:
         self._stop = threading.Event()
         self._facts: dict[str, Mapping[str, Any]] = {}
         self._results: dict[Digest, Realised] = {}
+        # Whether some results are given, and may not be what the store would answer.
+        self._assumes = False
+        # What was found derivation by derivation, because the short way did not answer.
+        self._looked_up: Mapping[Digest, Realisation] = {}
         self._built = False
 
     @property
@@ -119,6 +123,10 @@ class Realiser:
         What is found in the store on the way is protected from collection and remembered for
         `realise`.
         """
+        if target not in self._results and (answer := self._answer(target)) is not None:
+            self._results[target] = Realised(target, answer, cached=True)
+        if target in self._results:
+            return []
         order = self._graph.closure_of(target)
         known = self._known(order)
         required = {target}
@@ -134,6 +142,7 @@ class Realiser:
             required.update(
                 source.derivation for source in self._derivation(digest).inputs.values()
             )
+        self._looked_up = known
         return missing[::-1]
 
     def realise(self, target: Digest) -> Realised:
@@ -145,11 +154,12 @@ class Realiser:
             InterruptedBuildError: The user interrupted; what was finished stays in the store.
         """
         missing = self.missing(target)
-        self._store.add_derivations(
-            [self._graph.records[digest] for digest in self._graph.closure_of(target)]
-        )
+        unrecorded = self._store.protect_derivations(self._graph.closure_of(target))
+        self._store.add_derivations([self._derivation(each).encode() for each in unrecorded])
         if missing:
             self._run(missing, self._build_and_keep)
+        elif self._looked_up and not self._assumes:
+            self._remember_inputs(target)
         return self._results[target]
 
     def rebuild(self, target: Digest) -> Realised:
@@ -183,6 +193,7 @@ class Realiser:
             reporter=self._reporter,
         )
         other._results = {digest: result}
+        other._assumes = True
         return other
 
     # What the store knows
@@ -192,6 +203,24 @@ class Realiser:
 
     def _name(self, digest: Digest) -> str:
         return self._derivation(digest).name
+
+    def _answer(self, target: Digest) -> Realisation | None:
+        """Return the realisation that answers for `target`, if the store remembers what its inputs evaluated to.
+
+        This spares a look at everything below the inputs.
+        """
+        if self._assumes:
+            return None
+        derivation = self._derivation(target)
+        inputs = derivation.inputs.values()
+        outputs = self._store.outputs_of({source.derivation for source in inputs}) if inputs else {}
+        if any(source.output not in outputs.get(source.derivation, {}) for source in inputs):
+            return None
+        objects = {
+            name: outputs[source.derivation][source.output]
+            for name, source in derivation.inputs.items()
+        }
+        return self._store.chosen(self._key(derivation, objects))
 
     def _known(self, order: Sequence[Digest]) -> dict[Digest, Realisation]:
         """Return the chosen realisation of each derivation whose inputs are known, its trees there or not."""
@@ -211,6 +240,13 @@ class Realiser:
             if builds:
                 known[digest] = builds[0]
         return known
+
+    def _remember_inputs(self, target: Digest) -> None:
+        """Note what the inputs of `target` evaluated to, which a new index does not know, for `_answer`."""
+        sources = {source.derivation for source in self._derivation(target).inputs.values()}
+        found = {each: self._looked_up[each] for each in sources & self._looked_up.keys()}
+        there = {each: known.outputs for each, known in found.items() if self._present(known)}
+        self._store.remember_outputs(there)
 
     def _present(self, realisation: Realisation) -> bool:
         protected = [self._store.protect(output) for output in realisation.outputs.values()]
@@ -276,7 +312,8 @@ class Realiser:
 
     def _take(self, digest: Digest, known: Realisation) -> Realised:
         self._report("cached", self._name(digest))
-        self._store.remember_outputs(digest, known.outputs)
+        if not self._assumes:
+            self._store.remember_outputs({digest: known.outputs})
         return Realised(digest, known, cached=True)
 
     def _run_builder(
@@ -331,7 +368,6 @@ class Realiser:
                 user=_user_name(),
             )
         )
-        self._store.remember_outputs(digest, realisation.outputs)
         self._report("done", derivation.name, seconds=log.seconds())
         return realisation
 

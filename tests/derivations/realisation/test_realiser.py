@@ -368,3 +368,51 @@ def test_every_build_leaves_a_log_and_a_record_of_who_built_it(
     assert record.user
     assert record.started_at <= record.finished_at
     assert bench.store.derivation(source.digest) == source.encode()
+
+
+def test_a_diverging_result_never_stands_in_for_an_input_that_is_asked_for_later(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    source = toy("source", "leaf")
+    final = toy("final", source=source)
+    above = toy("above", final=final)
+    whole = graph(source, final, above)
+    realiser = bench.realiser(whole)
+    expected = realiser.realise(final.digest)
+    bench.builder.text_of = lambda context, text: text if context.inputs else "another"
+    diverging = realiser.rebuild(source.digest)
+    realiser.assuming(source.digest, diverging).realise(above.digest)
+    bench.builder.built.clear()
+    made = bench.realiser(whole).realise(above.digest)
+    assert made.realisation.inputs["final"].object == expected.outputs["out"]
+    assert bench.realiser(whole).realise(final.digest).outputs == expected.outputs
+
+
+def test_a_result_that_is_there_is_found_without_a_look_at_what_its_inputs_were_built_from(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    source = toy("source", "leaf")
+    middle = toy("middle", source=source)
+    final = toy("final", middle=middle)
+    whole = graph(source, middle, final)
+    made = bench.realiser(whole).realise(final.digest)
+    asked: list[Any] = []
+    bench.store.realisations = lambda key: asked.append(key) or []
+    again = bench.realiser(whole).realise(final.digest)
+    assert again.outputs == made.outputs
+    assert again.cached
+    assert not asked
+
+
+def test_a_new_index_learns_what_inputs_evaluated_to(
+    bench: Any, toy: Toy, graph: MakeGraph
+) -> None:
+    source = toy("source", "leaf")
+    final = toy("final", source=source)
+    whole = graph(source, final)
+    made = bench.realiser(whole).realise(final.digest)
+    before = bench.store.outputs_of([source.digest])
+    bench.store.reindex()
+    assert not bench.store.outputs_of([source.digest])
+    assert bench.realiser(whole).realise(final.digest).outputs == made.outputs
+    assert bench.store.outputs_of([source.digest]) == before
