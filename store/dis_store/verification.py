@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -10,8 +9,8 @@ from dis_store import derivations
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError
 from dis_store.foundation import Foundation, read_tree
-from dis_store.hash_pool import read_each_inode_once
-from dis_store.inspection import FileCheck, Findings, Problem, ProblemKind, hash_file, inspect
+from dis_store.hash_pool import digests_of_inodes
+from dis_store.inspection import FileCheck, Findings, Problem, ProblemKind, inspect
 from dis_store.layout import Layout
 from dis_store.realisations import Realisation
 from dis_store.result_links import survey_links
@@ -136,17 +135,17 @@ class _Reading:
 
 def _read(checks: Sequence[FileCheck], jobs: int, progress: Progress | None) -> _Reading:
     sizes = {check.inode: check.entry.size for check in checks}
-    # With fewer files than threads, each file gets several.
-    threads = max(1, jobs // max(1, len(sizes)))
-    read = partial(hash_file, threads=threads)
-    if progress is not None:
-        total = sum(sizes.values())
-        progress(0, total)
-        read = partial(read, on_bytes=lambda amount: progress(amount, total))
-    digests = read_each_inode_once(checks, read, jobs=jobs)
+    total = sum(sizes.values())
+
+    def count(amount: int) -> None:
+        if progress is not None:
+            progress(amount, total)
+
+    count(0)
+    digests = digests_of_inodes(checks, jobs=jobs, on_bytes=count)
     judged = (check.judge(digests[check.inode]) for check in checks)
     problems = tuple(problem for problem in judged if problem is not None)
-    return _Reading(len(sizes), sum(sizes.values()), problems)
+    return _Reading(len(sizes), total, problems)
 
 
 def _problems_of_records(foundation: Foundation) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Large files: into the store, moved into the store, and read again."""
+"""Large files: into the store, and moved into the store."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ _HASH = (
 def comparisons(place: Path) -> list[Comparison]:
     """Return the comparisons; their data is below `place`."""
     bench = _Bench(place)
-    bench.write_files()
+    write_files(bench.files, FILES)
     nix = Contender("nix-store --add", bench.nix_add, bench.clear)
     return [
         Comparison(
@@ -41,32 +41,15 @@ def comparisons(place: Path) -> list[Comparison]:
                 Target("dis store add --adopt", "sha256 alone", 1 / 0.9),
             ),
         ),
-        Comparison(
-            "Verify 768 MiB in three files",
-            (
-                Contender("nix store verify --all", bench.nix_verify, bench.fill_nix),
-                Contender("dis store verify --all", bench.verify, bench.fill),
-            ),
-            (Target("dis store verify --all", "nix store verify --all", 1 / 4),),
-        ),
     ]
 
 
 class _Bench:
     def __init__(self, place: Path) -> None:
-        self._files, self._moving, self._copy = place / "files", place / "moving", place / "copy"
+        self.files, self._moving, self._copy = place / "files", place / "moving", place / "copy"
         self._store = place / "store"
         self._nix = NixStore(place / "nix")
         self._dis = partial(call_dis, self._store)
-
-    def write_files(self) -> None:
-        """Write the files, of bytes that nothing compresses."""
-        self._files.mkdir(parents=True)
-        for number in range(FILES):
-            block = hashlib.shake_256(bytes([number])).digest(1 << 20)
-            with (self._files / f"model-{number}.bin").open("wb") as file:
-                for part in range(FILE_BYTES >> 20):
-                    file.write(part.to_bytes(8, "big") + block[8:])
 
     def clear(self) -> None:
         """Remove all stores and copies, and let the disk come to rest."""
@@ -76,41 +59,35 @@ class _Bench:
 
     def clear_and_copy(self) -> None:
         self.clear()
-        shutil.copytree(self._files, self._moving)
+        shutil.copytree(self.files, self._moving)
         os.sync()
 
     def nix_add(self) -> None:
-        self._nix.call("nix-store", "--add", self._files)
+        self._nix.call("nix-store", "--add", self.files)
 
     def add(self) -> None:
-        self._dis("store", "add", str(self._files))
+        self._dis("store", "add", str(self.files))
 
     def adopt(self) -> None:
         self._dis("store", "add", "--adopt", str(self._moving))
 
     def hash(self) -> None:
-        quiet([sys.executable, "-c", _HASH, *map(str, sorted(self._files.iterdir()))])
+        quiet([sys.executable, "-c", _HASH, *map(str, sorted(self.files.iterdir()))])
 
     def copy(self) -> None:
         subprocess.run(
-            ["cp", "-r", "--reflink=never", str(self._files), str(self._copy)], check=True
+            ["cp", "-r", "--reflink=never", str(self.files), str(self._copy)], check=True
         )
 
-    def fill_nix(self) -> None:
-        if not any((self._nix.top / "store").glob("*-files")):
-            self.clear()
-            self.nix_add()
-            self.add()
-            os.sync()
 
-    def fill(self) -> None:
-        self.fill_nix()
-
-    def nix_verify(self) -> None:
-        self._nix.call("nix", "store", "verify", "--all", "--no-trust")
-
-    def verify(self) -> None:
-        self._dis("store", "verify", "--all")
+def write_files(directory: Path, count: int) -> None:
+    """Write files of 256 MiB each, of bytes that nothing compresses."""
+    directory.mkdir(parents=True)
+    for number in range(count):
+        block = hashlib.shake_256(bytes([number])).digest(1 << 20)
+        with (directory / f"model-{number}.bin").open("wb") as file:
+            for part in range(FILE_BYTES >> 20):
+                file.write(part.to_bytes(8, "big") + block[8:])
 
 
 def call_dis(store: Path, *argv: str) -> None:

@@ -18,7 +18,7 @@ from performance_page import write_table
 from stopwatch import Outcome, measure
 
 ROOT = Path(__file__).parents[2]
-GROUPS = ("starting", "adding", "building", "collecting")
+GROUPS = ("starting", "adding", "verifying", "building", "collecting")
 
 
 def main() -> None:

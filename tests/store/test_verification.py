@@ -2,6 +2,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -243,11 +244,11 @@ def test_a_shared_inode_is_read_once_and_its_damage_found_everywhere(
     read: list[Path] = []
     hash_file = inspection.hash_file
 
-    def counted(path: Path, *, threads: int = 1) -> Digest | OSError:
+    def counted(path: Path, **options: Any) -> Digest | OSError:
         read.append(path)
-        return hash_file(path, threads=threads)
+        return hash_file(path, **options)
 
-    monkeypatch.setattr("dis_store.verification.hash_file", counted)
+    monkeypatch.setattr("dis_store.hash_pool.hash_file", counted)
     assert store.verify(jobs=2).ok
     assert len(read) == 1
     file = store.file_path(objects[0], "0")
