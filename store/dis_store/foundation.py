@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from dis_store.digest import Digest
-from dis_store.errors import IntegrityError
+from dis_store.errors import IntegrityError, MissingObjectError
 from dis_store.index import Index
 from dis_store.layout import Layout
 from dis_store.locks import Locks
@@ -27,6 +27,8 @@ class Foundation:
         self.locks = locks
         self.temp_roots = temp_roots
         self.index = index
+        # Objects that were found damaged and are being repaired: as good as missing, to everybody in this process.
+        self.distrusted: set[Digest] = set()
         self._trees: OrderedDict[Digest, Tree] = OrderedDict()
         self._trees_lock = Lock()
 
@@ -37,7 +39,7 @@ class Foundation:
 
     def is_valid(self, digest: Digest) -> bool:
         """Tell whether the object can be served. Only `protect` keeps the answer true."""
-        return self.has_row(digest) and self._is_on_disk(digest)
+        return digest not in self.distrusted and self.has_row(digest) and self._is_on_disk(digest)
 
     def has_row(self, digest: Digest) -> bool:
         """Tell whether the index knows the object."""
@@ -60,6 +62,8 @@ class Foundation:
         """Tell, in one query, whether all of the distinct `digests` are valid."""
         import json
 
+        if not self.distrusted.isdisjoint(digests):
+            return False
         found = self.index.value(
             "SELECT count(*) FROM objects WHERE digest IN (SELECT value FROM json_each(?))",
             (json.dumps(digests),),
@@ -106,7 +110,7 @@ def read_tree(layout: Layout, digest: Digest) -> "Tree":
     try:
         data = layout.manifest(digest).read_bytes()
     except FileNotFoundError as error:
-        raise IntegrityError(
+        raise MissingObjectError(
             f"the manifest of the object {digest} is missing",
             hint="find what else is damaged: dis store verify",
         ) from error
@@ -119,6 +123,6 @@ def read_tree(layout: Layout, digest: Digest) -> "Tree":
     return Tree.decode(data)
 
 
-def missing(digest: Digest) -> IntegrityError:
+def missing(digest: Digest) -> MissingObjectError:
     """Return the error for an object that is not valid."""
-    return IntegrityError(f"the object {digest} is not in the store")
+    return MissingObjectError(f"the object {digest} is not in the store")

@@ -30,19 +30,28 @@ def read_each_inode_once(
 
 
 def digests_of_inodes(
-    checks: Sequence[FileCheck], *, jobs: int, on_bytes: Callable[[int], None] = uncounted
+    checks: Sequence[FileCheck],
+    *,
+    jobs: int,
+    mapped: bool = True,
+    on_bytes: Callable[[int], None] = uncounted,
 ) -> Mapping[Inode, Digest | OSError]:
-    """Return the BLAKE3 of each inode, or the error that kept it from being read, with `jobs` threads.
+    """Return the BLAKE3 of each inode, or the error that kept it from being read.
 
-    Large files are mapped, one after the other with all threads; meanwhile others are read, each with one.
+    Args:
+        checks: The files.
+        jobs: How many threads work.
+        mapped: Whether large files may be mapped, one after the other with all threads; meanwhile others are read,
+            each with one. They are in large pieces then, which nobody can hold back.
+        on_bytes: Called with the number of bytes of each piece, from several threads.
     """
     large = {check.inode: check for check in checks if check.entry.size >= _LARGE_BYTES}
-    if sum(check.entry.size for check in large.values()) < _WORTH_MAPPING_BYTES:
+    if not mapped or sum(check.entry.size for check in large.values()) < _WORTH_MAPPING_BYTES:
         return _read(checks, jobs=jobs, on_bytes=on_bytes)
     small = [check for check in checks if check.inode not in large]
     with ThreadPoolExecutor(1) as pool:
-        mapped = pool.submit(_map, list(large.values()), jobs, on_bytes)
-        return {**_read(small, jobs=jobs, on_bytes=on_bytes), **mapped.result()}
+        digests = pool.submit(_map, list(large.values()), jobs, on_bytes)
+        return {**_read(small, jobs=jobs, on_bytes=on_bytes), **digests.result()}
 
 
 def _read(

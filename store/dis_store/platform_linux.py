@@ -14,6 +14,7 @@ from typing import Any
 
 _FICLONE = 0x40049409
 _RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 _SYNC_FILE_RANGE_WRITE = 2
 _UNSUPPORTED = frozenset(
@@ -68,6 +69,16 @@ def rename_noreplace(source: Path, target: Path) -> None:
     if target.is_symlink() or target.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     source.rename(target)
+
+
+def rename_exchange(one: Path, other: Path) -> None:
+    """Let two directories change places, in one step where the system can."""
+    if _call("renameat2", _AT_FDCWD, bytes(one), _AT_FDCWD, bytes(other), _RENAME_EXCHANGE):
+        return
+    aside = one.with_name(f"{one.name}-{os.urandom(8).hex()}")
+    other.rename(aside)
+    one.rename(other)
+    aside.rename(one)
 
 
 def clone_file(source: int, target: int) -> bool:

@@ -8,9 +8,14 @@ from dis_store.durability import fsync_directory
 from dis_store.layout import Layout
 
 
+def quarantined_name(layout: Layout, name: str) -> Path:
+    """Return a new path in `quarantine/` that begins with `name`."""
+    return layout.room("quarantine") / f"{name}-{os.urandom(8).hex()}"
+
+
 def quarantine(layout: Layout, path: Path) -> Path:
     """Move a file or a tree to `quarantine/`, durably; return its new path."""
-    target = layout.room("quarantine") / f"{path.name}-{os.urandom(8).hex()}"
+    target = quarantined_name(layout, path.name)
     mode = path.lstat().st_mode
     if stat.S_ISDIR(mode):
         # Nobody but root may move a directory that cannot be written.

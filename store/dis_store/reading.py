@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from dis_store.contents import ResolvedFile
     from dis_store.realisations import Realisation
     from dis_store.result_links import ResultLink
+    from dis_store.root_weights import RootWeight
     from dis_store.roots import Root, RootSurvey
     from dis_store.tensor_scan import Tensor
+    from dis_store.tensors import StoredFile
     from dis_store.tree import Tree
 
 
@@ -101,7 +103,7 @@ class StoreReader:
         """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file."""
         return lookups.sha256_of(self._foundation.index, blake3)
 
-    def tensors(self, file: "ResolvedFile") -> "tuple[Tensor, ...]":
+    def tensors(self, file: "StoredFile") -> "tuple[Tensor, ...]":
         """Return the tensors of a file of an object in the order of their places; none unless it is a safetensors file.
 
         The index has them, except of what came in before it kept tensors: that is read once.
@@ -114,12 +116,18 @@ class StoreReader:
         with reported(self.path):
             return tensors_of(self._foundation, file)
 
-    def known_tensors(self, file: "ResolvedFile") -> "tuple[Tensor, ...] | None":
-        """Return the tensors of a file of an object without reading them; None where only that would tell."""
-        from dis_store.tensors import known_tensors
+    def tensor_set(self, digest: Digest) -> Digest | None:
+        """Return the digest of the tensors that an object shows, whatever files they lie in.
+
+        It is None where there are none, or where files would have to be read to know it.
+
+        Raises:
+            IntegrityError: An object is not in the store.
+        """
+        from dis_store.tensors import known_set
 
         with reported(self.path):
-            return known_tensors(self._foundation.index, file)
+            return known_set(self._foundation.index, self.files(digest))
 
     def closure(self, digests: Iterable[Digest]) -> list[Digest]:
         """Return objects with all that they refer to: each once, references first.
@@ -197,6 +205,12 @@ class StoreReader:
 
         return realisations.of_key(self._foundation, key)
 
+    def builds_of(self, digest: Digest) -> "list[Realisation]":
+        """Return the records of the builds that an object came out of, oldest first; reads all records."""
+        from dis_store import realisations
+
+        return realisations.of_output(self._foundation, digest)
+
     # Roots
 
     def roots(self) -> "dict[str, Root]":
@@ -220,6 +234,14 @@ class StoreReader:
         roots.check_name(name)
         with reported(self.path):
             return roots.read_root(self._foundation.layout, name)
+
+    def weigh_roots(self) -> "tuple[RootWeight, ...]":
+        """Return what each root that can be read keeps alone, and what it shares: the heaviest first."""
+        from dis_store.marking import load_graph
+        from dis_store.root_weights import weigh_roots
+
+        with reported(self.path):
+            return weigh_roots(self._foundation, load_graph(self._foundation))
 
     def result_links(self) -> "list[ResultLink]":
         """Return all result links that were made, also those that are gone."""

@@ -191,3 +191,12 @@ def chosen(foundation: Foundation, key: Digest) -> Realisation | None:
         if foundation.protect(realisation.outputs.values()):
             return realisation
     return None
+
+
+def of_output(foundation: Foundation, digest: Digest) -> list[Realisation]:
+    """Return the records of builds that an object came out of, oldest first. Reads every record: not for hot paths."""
+    rows = foundation.index.query(
+        "SELECT record FROM realisations WHERE instr(record, ?) ORDER BY sequence, build", (digest,)
+    )
+    found = (Realisation.decode(record.encode()) for (record,) in rows)
+    return [each for each in found if digest in each.outputs.values()]

@@ -58,7 +58,7 @@ def write_records(foundation: Foundation, records: Mapping[Path, bytes]) -> None
 def _make_parents(directory: Path, top: Path) -> None:
     from dis_store.durability import make_directory
 
-    if directory.parent != top:
+    if top not in (directory, directory.parent):
         _make_parents(directory.parent, top)
         # Shards stay; the directory of a key goes with its last record.
         make_directory(directory, lasting=len(directory.name) == _SHARD_DIGITS)

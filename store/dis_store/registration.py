@@ -26,8 +26,8 @@ from dis_store.inspection import (
     hash_file,
     is_intact,
 )
-from dis_store.platform_linux import rename_noreplace
-from dis_store.quarantine import quarantine
+from dis_store.platform_linux import rename_exchange, rename_noreplace
+from dis_store.quarantine import quarantine, quarantined_name
 from dis_store.tree import FileEntry, Tree
 from dis_store.work_space import INTENT, WorkSpace, withdraw
 
@@ -186,6 +186,7 @@ def _install(
         raise
     # A failed commit may have reached the disk, so tree and manifest stay: an orphan at worst, and whole.
     _enter_index(foundation, tree, contents)
+    foundation.distrusted.discard(tree.digest)
 
 
 def _place_tree(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
@@ -196,12 +197,22 @@ def _place_tree(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:
     except FileExistsError:
         # Left by a crash, or damaged.
         if not is_intact(target, tree):
-            quarantine(foundation.layout, target)
-            rename_noreplace(space.path / TREE, target)
+            _replace_damaged(foundation, space, target)
     target.chmod(DIRECTORY_MODE)
     os.utime(target, ns=MTIME)
     fsync_directory(target)
     fsync_directory(target.parent)
+
+
+def _replace_damaged(foundation: Foundation, space: WorkSpace, target: Path) -> None:
+    """Put the tree in the place of a damaged one, which is in quarantine from the same moment on."""
+    if target.is_dir() and not target.is_symlink():
+        # Nobody but root may move a directory that cannot be written.
+        target.chmod(0o755)
+    aside = quarantined_name(foundation.layout, target.name)
+    (space.path / TREE).rename(aside)
+    rename_exchange(aside, target)
+    fsync_directory(aside.parent)
 
 
 def _publish_manifest(foundation: Foundation, space: WorkSpace, tree: Tree) -> None:

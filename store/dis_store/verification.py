@@ -12,6 +12,7 @@ from dis_store.foundation import Foundation, read_tree
 from dis_store.hash_pool import digests_of_inodes
 from dis_store.inspection import FileCheck, Findings, Problem, ProblemKind, inspect
 from dis_store.layout import Layout
+from dis_store.pace import Pace
 from dis_store.realisations import Realisation
 from dis_store.result_links import survey_links
 from dis_store.roots import survey_roots
@@ -78,18 +79,19 @@ def verify(
     digests: Sequence[Digest] | None,
     *,
     jobs: int,
+    pace: Pace | None = None,
     progress: Progress | None = None,
 ) -> VerificationReport:
-    """Verify objects, or all objects and records; see `Store.verify`."""
-    wanted = _all_objects(foundation) if digests is None else list(dict.fromkeys(digests))
+    """Verify objects, or all objects and records; see `Store.verify`. With a `pace`, no faster than that."""
+    wanted = all_objects(foundation) if digests is None else list(dict.fromkeys(digests))
     # A collection may not take away under our hands what we are about to call missing.
     foundation.protect(wanted)
     found = Findings()
     for digest in wanted:
         _inspect_object(foundation, digest, found)
     if digests is None:
-        found.problems.extend(_problems_of_records(foundation))
-    read = _read(found.checks, jobs, progress)
+        found.problems.extend(problems_of_records(foundation))
+    read = _read(found.checks, jobs, pace, progress)
     found.problems.extend(read.problems)
     return VerificationReport(
         len(wanted), read.files, read.bytes, tuple(sorted(found.problems, key=_place))
@@ -100,7 +102,8 @@ def _place(problem: Problem) -> tuple[str, str, str]:
     return (problem.subject, problem.path or "", problem.kind)
 
 
-def _all_objects(foundation: Foundation) -> list[Digest]:
+def all_objects(foundation: Foundation) -> list[Digest]:
+    """Return what the index calls an object."""
     return [Digest(digest) for (digest,) in foundation.index.query("SELECT digest FROM objects")]
 
 
@@ -133,22 +136,27 @@ class _Reading:
     problems: tuple[Problem, ...]
 
 
-def _read(checks: Sequence[FileCheck], jobs: int, progress: Progress | None) -> _Reading:
+def _read(
+    checks: Sequence[FileCheck], jobs: int, pace: Pace | None, progress: Progress | None
+) -> _Reading:
     sizes = {check.inode: check.entry.size for check in checks}
     total = sum(sizes.values())
 
     def count(amount: int) -> None:
         if progress is not None:
             progress(amount, total)
+        if pace is not None:
+            pace(amount)
 
     count(0)
-    digests = digests_of_inodes(checks, jobs=jobs, on_bytes=count)
+    digests = digests_of_inodes(checks, jobs=jobs, mapped=pace is None, on_bytes=count)
     judged = (check.judge(digests[check.inode]) for check in checks)
     problems = tuple(problem for problem in judged if problem is not None)
     return _Reading(len(sizes), total, problems)
 
 
-def _problems_of_records(foundation: Foundation) -> Iterator[Problem]:
+def problems_of_records(foundation: Foundation) -> Iterator[Problem]:
+    """Yield what is wrong beside the objects: trees without rows, derivations, realisations, roots."""
     yield from _trees_without_rows(foundation)
     yield from _damaged_derivations(foundation)
     yield from _damaged_realisations(foundation)
@@ -157,7 +165,7 @@ def _problems_of_records(foundation: Foundation) -> Iterator[Problem]:
 
 def _trees_without_rows(foundation: Foundation) -> Iterator[Problem]:
     layout = foundation.layout
-    known = set(_all_objects(foundation))
+    known = set(all_objects(foundation))
     on_disk = {
         **digests_on_disk(layout.room("manifests")),
         **digests_on_disk(layout.room("objects")),

@@ -1,9 +1,11 @@
 """`dis store`: the store itself."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dis_command.amounts import byte_count
 from dis_command.command import (
     command,
     job_count,
@@ -14,14 +16,14 @@ from dis_command.command import (
 )
 from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_command.session import Session
-from dis_command.terminal import count_text, size_text
+from dis_command.terminal import count_text
+from dis_command.verifications import DAMAGED, Wanted, problem_json
 
 if TYPE_CHECKING:
-    from dis_store import Problem, ReindexReport, VerificationReport
+    from dis_store import ReindexReport
 
 _MODULE = "dis_command.commands.store"
 _CONTENT = "dis_command.commands.store_content"
-_DAMAGED = 4
 
 
 @click.group(
@@ -52,34 +54,72 @@ def store() -> None:
 
 
 @command(
-    "verify", examples=("dis store verify --all", "dis store verify first quickstart.1a2b3c4d")
+    "verify",
+    examples=(
+        "dis store verify --all",
+        "dis store verify first quickstart.1a2b3c4d",
+        "dis store verify --incremental --max-bytes 100G --rate 200M",
+        "dis store verify --all --repair --from ~/models",
+    ),
 )
 @ref_argument("refs", "[REF...]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Verify all objects and records.")
+@click.option(
+    "--incremental", is_flag=True, help="Go on where the last one stopped; then begin again."
+)
+@click.option(
+    "--max-bytes",
+    callback=byte_count,
+    metavar="BYTES",
+    help="With --incremental: stop after so much (100G).",
+)
+@click.option(
+    "--rate", callback=byte_count, metavar="BYTES", help="Read at most so much a second (200M)."
+)
+@click.option("--repair", "repairs", is_flag=True, help="Make whole what is damaged.")
+@click.option(
+    "--from",
+    "donors",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    metavar="PATH",
+    help="With --repair: a file or directory that may have good copies.",
+)
 @jobs_option
 @json_option
 @pass_session
-def verify(session: Session, refs: tuple[str, ...], everything: bool, jobs: int | None) -> int:
+def verify(
+    session: Session,
+    /,
+    refs: tuple[str, ...],
+    repairs: bool,
+    donors: tuple[Path, ...],
+    **options: Any,
+) -> int:
     """Read objects again and compare them with their digests.
 
-    A REF stands for the object and all that it refers to. Nothing is changed.
-    The exit code is 4 when anything is not what it must be.
-    """
-    from dis_command.upkeep import verifying
-    from dis_derivations.runs.reference import resolve
+    A REF stands for the object and all that it refers to. Without --repair,
+    nothing is changed. The exit code is 4 when anything is not what it must be,
+    or with --repair when anything could not be made whole.
 
-    if everything == bool(refs):
-        raise click.UsageError("say what to verify: REF..., or --all for everything")
-    with session.open_store(reading=True) as opened:
-        digests = None
-        if refs:
-            digests = opened.closure([resolve(opened, ref).object() for ref in refs])
-        with session.reporting() as reporter, verifying(reporter) as progress:
-            report = opened.verify(digests, jobs=job_count(jobs), progress=progress)
-    session.print_result(lambda: _verified(report), lambda: _verified_text(report))
-    for remedy in report.remedies:
-        session.say(f"hint: {remedy}")
-    return 0 if report.ok else _DAMAGED
+    --incremental reads all objects in turn, in as many calls as it takes: each
+    goes on where the one before stopped, and looks again at what was damaged.
+
+    --repair takes good copies of files from the store itself, from its
+    quarantine, or from --from, and else builds the object again. What is
+    damaged moves to quarantine/ in the store; nothing is deleted.
+    """
+    from dis_command.verifications import print_repair, print_verification, repair, verified
+
+    wanted = Wanted(refs=refs, **options)
+    wanted.check()
+    if donors and not repairs:
+        raise click.UsageError("--from is for --repair")
+    with session.open_store(reading=not (repairs or wanted.incremental)) as opened:
+        done = verified(session, opened, wanted)
+        if repairs and not done.report.ok:
+            return print_repair(session, done, repair(session, opened, done.report, donors))
+    return print_verification(session, done)
 
 
 @command("reindex", examples=("dis store reindex",))
@@ -92,8 +132,14 @@ def reindex(session: Session, jobs: int | None) -> int:
     Reads every file. What is damaged moves to quarantine/ in the store, and the
     exit code is 4 then.
     """
-    with session.open_store() as opened:
-        report = opened.reindex(jobs=job_count(jobs))
+    from dis_command.upkeep import reindexing
+
+    with (
+        session.open_store() as opened,
+        session.reporting() as reporter,
+        reindexing(reporter) as progress,
+    ):
+        report = opened.reindex(jobs=job_count(jobs), progress=progress)
     session.print_result(
         lambda: {
             "schema_version": 1,
@@ -101,14 +147,14 @@ def reindex(session: Session, jobs: int | None) -> int:
             "incomplete": [str(digest) for digest in report.incomplete],
             "derivations": report.derivations,
             "realisations": report.realisations,
-            "problems": [_problem(each) for each in report.problems],
+            "problems": [problem_json(each) for each in report.problems],
             "remedies": list(report.remedies),
         },
         lambda: _reindexed_text(report),
     )
     for remedy in report.remedies:
         session.say(f"hint: {remedy}")
-    return _DAMAGED if report.problems else 0
+    return DAMAGED if report.problems else 0
 
 
 @command("path", examples=("dis store path",))
@@ -118,36 +164,6 @@ def path(session: Session) -> None:
     """Print where the store is."""
     place = str(session.store_path)
     session.print_result(lambda: {"schema_version": 1, "path": place}, lambda: place)
-
-
-def _verified(report: "VerificationReport") -> dict[str, Any]:
-    return {
-        "schema_version": 1,
-        "ok": report.ok,
-        "objects": report.objects,
-        "files": report.files,
-        "bytes": report.bytes,
-        "problems": [_problem(each) for each in report.problems],
-        "remedies": list(report.remedies),
-    }
-
-
-def _problem(problem: "Problem") -> dict[str, Any]:
-    return {
-        "kind": problem.kind,
-        "subject": problem.subject,
-        "path": problem.path,
-        "detail": problem.detail,
-    }
-
-
-def _verified_text(report: "VerificationReport") -> str:
-    lines = [str(problem) for problem in report.problems]
-    read = f"{count_text(report.objects, 'object')}, {count_text(report.files, 'file')}"
-    found = (
-        count_text(len(report.problems), "problem") if report.problems else "all as they must be"
-    )
-    return "\n".join([*lines, f"{read}, {size_text(report.bytes)} read: {found}"])
 
 
 def _reindexed_text(report: "ReindexReport") -> str:
