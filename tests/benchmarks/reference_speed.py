@@ -1,11 +1,13 @@
-"""Measures the reference engine's tokens per second on a random model.
+"""Measures the reference engine on a random model: prints the seconds of one step.
 
-Usage: PYTHONPATH=store:derivations:tests/support python tests/benchmarks/reference_speed.py SIZE,
-where SIZE is quickstart or 135M. Compare with transformers_speed.py. With CPU_TIME=1 in the
-environment it counts processor time, which a busy machine disturbs less; give it one thread then.
+Usage: PYTHONPATH=store:derivations:tests/support python tests/benchmarks/reference_speed.py SIZE WHAT,
+where SIZE is quickstart or 135M, and WHAT the number of sequences that decode side by side, or `prompt` for a prompt of
+512 tokens. `make bench GROUPS=generating` compares it with transformers_speed.py. With CPU_TIME=1 in the environment it
+counts processor time, which a busy machine disturbs less; give it one thread then.
 """
 
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -52,24 +54,17 @@ def step_seconds(engine: ReferenceEngine, prompt: int, steps: int, batch: int) -
     return [after - before for before, after in pairwise(times)]
 
 
-def report(name: str, tokens: int, seconds: list[float]) -> None:
-    """Print tokens per second in the best and the middle step."""
-    ordered = sorted(seconds)
-    middle = ordered[len(ordered) // 2]
-    print(f"{name}: best {tokens / ordered[0]:.1f}, median {tokens / middle:.1f} tokens/s")  # noqa: T201
-
-
 def main() -> None:
     """Measure one size."""
-    size = sys.argv[1]
+    size, what = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
-        files = write_checkpoint(Path(directory), SIZES[size])
-        engine = open_reference_engine(files)
+        engine = open_reference_engine(write_checkpoint(Path(directory), SIZES[size]))
         step_seconds(engine, 4, 2, 1)
-        for batch in (1, 8):
-            report(f"batch {batch}", batch, step_seconds(engine, 16, STEPS[size] + 1, batch)[1:])
-        prefill = [step_seconds(engine, 512, 1, 1)[0] for _ in range(3)]
-        report("prompt of 512", 512, prefill)
+        if what == "prompt":
+            seconds = [step_seconds(engine, 512, 1, 1)[0] for _ in range(3)]
+        else:
+            seconds = step_seconds(engine, 16, STEPS[size] + 1, int(what))[1:]
+    print(statistics.median(seconds))  # noqa: T201
 
 
 if __name__ == "__main__":

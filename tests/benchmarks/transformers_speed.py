@@ -1,10 +1,11 @@
-"""Measures transformers' tokens per second in float32 on a random model, for comparison.
+"""Measures transformers in float32 on a random model, for comparison: prints the seconds of one step.
 
-Usage: .venv-oracle/bin/python tests/benchmarks/transformers_speed.py SIZE. See reference_speed.py.
+Usage: .venv-oracle/bin/python tests/benchmarks/transformers_speed.py SIZE WHAT. See reference_speed.py.
 The loop calls the model directly: `generate` costs about half a millisecond a token on top.
 """
 
 import os
+import statistics
 import sys
 import time
 from typing import Any
@@ -53,23 +54,18 @@ def step_seconds(model: Any, prompt: int, steps: int, batch: int) -> list[float]
     return seconds
 
 
-def report(name: str, tokens: int, seconds: list[float]) -> None:
-    """Print tokens per second in the best and the middle step."""
-    ordered = sorted(seconds)
-    middle = ordered[len(ordered) // 2]
-    print(f"{name}: best {tokens / ordered[0]:.1f}, median {tokens / middle:.1f} tokens/s")  # noqa: T201
-
-
 def main() -> None:
     """Measure one size."""
-    size = sys.argv[1]
+    size, what = sys.argv[1:]
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(max_position_embeddings=2048, **SIZES[size])).eval()
     with torch.inference_mode():
         step_seconds(model, 4, 2, 1)
-        for batch in (1, 8):
-            report(f"batch {batch}", batch, step_seconds(model, 16, STEPS[size] + 1, batch)[1:])
-        report("prompt of 512", 512, [step_seconds(model, 512, 1, 1)[0] for _ in range(3)])
+        if what == "prompt":
+            seconds = [step_seconds(model, 512, 1, 1)[0] for _ in range(3)]
+        else:
+            seconds = step_seconds(model, 16, STEPS[size] + 1, int(what))[1:]
+    print(statistics.median(seconds))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@ class Contender:
         name: What the table calls it.
         run: Does the work once; only this is measured.
         prepare: Called before each run, not measured.
+        tells: Whether `run` measures itself, and returns seconds: for what is a part of a program only.
     """
 
     name: str
     run: Callable[[], object]
     prepare: Callable[[], object] = nothing
+    tells: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,14 @@ def measure(comparison: Comparison, *, say: Callable[[str], None]) -> Outcome:
     for number in range(comparison.rounds):
         for contender in comparison.contenders:
             contender.prepare()
-            start = time.perf_counter()
-            contender.run()
-            taken = (time.perf_counter() - start) / comparison.units.get(contender.name, 1)
+            taken = _seconds(contender) / comparison.units.get(contender.name, 1)
             seconds[contender.name].append(taken)
             say(f"{comparison.title}, round {number + 1}: {contender.name} {taken:.6g} s")
     return Outcome(comparison, {name: Timing(name, tuple(all_)) for name, all_ in seconds.items()})
+
+
+def _seconds(contender: Contender) -> float:
+    start = time.perf_counter()
+    result = contender.run()
+    elapsed = time.perf_counter() - start
+    return float(str(result)) if contender.tells else elapsed
