@@ -4,9 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dis_store import tensors
 from dis_store.foundation import Foundation
 from dis_store.layout import Layout
 from dis_store.sharded import sharded_names
+from dis_store.tensors import TensorCount
 
 # A shared file has one name in `links/` and one in the object that it costs space for.
 _PAID_NAMES = 2
@@ -21,6 +23,7 @@ class Census:
         files: How many different contents of files.
         bytes: The bytes of the files of all objects, as if nothing were shared.
         shared_bytes: How many of these bytes take no space, because equal files share it.
+        tensors: What is known of the tensors in safetensors files.
         derivations: How many derivations.
         realisations: How many records of builds.
         roots: How many named roots, automatic ones included.
@@ -34,6 +37,7 @@ class Census:
     files: int
     bytes: int
     shared_bytes: int
+    tensors: TensorCount
     derivations: int
     realisations: int
     roots: int
@@ -54,6 +58,7 @@ def count(foundation: Foundation) -> Census:
         files=index.value("SELECT count(*) FROM files"),
         bytes=index.value("SELECT coalesce(sum(size), 0) FROM objects"),
         shared_bytes=_shared_bytes(layout),
+        tensors=tensors.count(index),
         derivations=index.value("SELECT count(*) FROM derivations"),
         realisations=index.value("SELECT count(*) FROM realisations"),
         roots=sum(1 for _ in layout.room("roots").glob("*.json")),

@@ -1,4 +1,4 @@
-"""Hashing content once for both worlds: BLAKE3, which is ours, and the SHA-256 that hubs and registries speak."""
+"""Hashing content once for all: BLAKE3, which is ours, the SHA-256 that hubs and registries speak, and tensors."""
 
 import hashlib
 import math
@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from dis_store.digest import Digest, Sha256
+from dis_store.tensor_scan import Tensor, TensorScan
 
-CHUNK_BYTES = 1 << 20
-# SHA-256 is the slower of the two; a thread for it pays from about here on.
+# Long enough for the hashes, and so short that the memory of one piece is used for the next ones: a piece of 1 MiB is
+# mapped anew each time when another thread lets go of it, and those page faults cost a fifth of SHA-256.
+CHUNK_BYTES = 1 << 18
+# SHA-256 is the slowest of them; a thread for it pays from about here on.
 _THREAD_FROM_BYTES = 4 << 20
-_QUEUED_CHUNKS = 8
+_QUEUED_CHUNKS = 16
 
 
 def uncounted(_amount: int) -> None:
@@ -24,81 +27,101 @@ def uncounted(_amount: int) -> None:
 
 @dataclass(frozen=True)
 class Content:
-    """What bytes are: how many, and both digests of them."""
+    """What bytes are: how many, both digests of them, and the tensors in them if they are a safetensors file."""
 
     size: int
     blake3: Digest
     sha256: Sha256
+    tensors: tuple[Tensor, ...] = ()
 
 
 class ContentHasher:
-    """Both digests of a stream in one pass. Call `finish`, or `abandon` when the stream breaks.
+    """All digests of a stream in one pass. Call `finish`, or `abandon` when the stream breaks.
 
     Args:
-        threaded: Whether a long stream gets a thread for SHA-256. Where other streams keep the processors busy, the
-            thread only costs.
+        threaded: Whether a long stream gets threads for SHA-256 and for tensors. Where other streams keep the
+            processors busy, threads only cost.
     """
 
     def __init__(self, *, threaded: bool = True) -> None:
         self._blake3 = blake3()
-        self._sha256 = _ThreadedSha256()
+        self._sha256 = hashlib.sha256()
+        self._scan = TensorScan()
+        self._for_sha256 = _Lane(self._sha256.update)
+        self._for_tensors = _Lane(self._scan.update)
         self._thread_from = _THREAD_FROM_BYTES if threaded else math.inf
         self._size = 0
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes, which must not change afterwards."""
         self._size += len(chunk)
-        self._sha256.update(chunk, threaded=self._size >= self._thread_from)
+        threaded = self._size >= self._thread_from
+        self._for_sha256.take(chunk, threaded=threaded)
+        if not self._scan.over:
+            self._for_tensors.take(chunk, threaded=threaded)
         self._blake3.update(chunk)
 
     def finish(self) -> Content:
         """Return what the stream was."""
+        self._for_sha256.finish()
+        self._for_tensors.finish()
         return Content(
-            self._size, Digest(self._blake3.hexdigest()), Sha256(f"sha256:{self._sha256.finish()}")
+            self._size,
+            Digest(self._blake3.hexdigest()),
+            Sha256(f"sha256:{self._sha256.hexdigest()}"),
+            self._scan.finish(),
         )
 
     def abandon(self) -> None:
         """Stop without a result."""
-        self._sha256.abandon()
+        self._for_sha256.abandon()
+        self._for_tensors.abandon()
 
 
-class _ThreadedSha256:
-    """SHA-256 that goes on in a thread of its own from some chunk on.
+class _Lane:
+    """Work on the chunks of a stream that goes on in a thread of its own from some chunk on.
 
     Ctrl-C may strike anywhere in here. So nothing but `SimpleQueue` is used, whose calls happen or do not: a
     `queue.Queue` that is interrupted may never again wake who waits for it.
     """
 
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
+    def __init__(self, work: Callable[[bytes], object]) -> None:
+        self._work = work
         self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # One token for each chunk that may wait, so that a slow hash does not fill the memory.
+        # One token for each chunk that may wait, so that slow work does not fill the memory.
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
 
-    def update(self, chunk: bytes, *, threaded: bool) -> None:
+    def take(self, chunk: bytes, *, threaded: bool) -> None:
         if self._thread is None and threaded:
             for _ in range(_QUEUED_CHUNKS):
                 self._room.put(None)
-            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
         if self._thread is None:
-            self._hash.update(chunk)
+            self._work(chunk)
         else:
             self._room.get()
             self._chunks.put(chunk)
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while (chunk := self._chunks.get()) is not None:
-            self._hash.update(chunk)
+            try:
+                if self._failure is None:
+                    self._work(chunk)
+            except BaseException as error:  # noqa: BLE001 - raised again by `finish`, for whoever waits
+                self._failure = error
             self._room.put(None)
 
-    def finish(self) -> str:
+    def finish(self) -> None:
+        """Wait until all chunks were worked on."""
         if self._thread is not None:
             self._chunks.put(None)
             self._thread.join()
             self._thread = None
-        return self._hash.hexdigest()
+        if self._failure is not None:
+            raise self._failure
 
     def abandon(self) -> None:
         """Let the thread end when it has done what waits for it; nobody waits for that."""
@@ -115,7 +138,7 @@ def hash_descriptor(
     hasher = blake3(max_threads=threads)
     size = 0
     # Several threads need long pieces to be worth their start.
-    length = CHUNK_BYTES if threads == 1 else 8 * CHUNK_BYTES
+    length = CHUNK_BYTES if threads == 1 else 32 * CHUNK_BYTES
     while chunk := os.pread(descriptor, length, size):
         hasher.update(chunk)
         size += len(chunk)
@@ -126,7 +149,7 @@ def hash_descriptor(
 def hash_content(
     descriptor: int, *, on_bytes: Callable[[int], None] = uncounted, threaded: bool = True
 ) -> Content:
-    """Read an open file from its start; return its size and both digests. `on_bytes` is told of each piece."""
+    """Read an open file from its start; return its size and all digests. `on_bytes` is told of each piece."""
     hasher = ContentHasher(threaded=threaded)
     position = 0
     try:

@@ -20,73 +20,20 @@ import apsw
 
 from dis_store.durability import fsync_directory
 from dis_store.environment import disk_full, explain, unwritable
-from dis_store.errors import DisError, IntegrityError, UnfitEnvironmentError
+from dis_store.errors import (
+    DamagedIndexError,
+    DisError,
+    IntegrityError,
+    TooNewError,
+    UnfitEnvironmentError,
+)
+from dis_store.index_schema import FOR_READING, SCHEMA, TABLES, UPGRADES, VERSION
 from dis_store.layout import Layout
 from dis_store.locks import Locks
 
-VERSION = 1
 _BUSY_MILLISECONDS = 120_000
 # What stays of the log after the last one closed the index.
 _LOG_BYTES = 1 << 20
-
-SCHEMA = """
-CREATE TABLE objects(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    digest TEXT NOT NULL UNIQUE,
-    size INTEGER NOT NULL);
-CREATE TABLE refs(
-    referrer INTEGER NOT NULL REFERENCES objects(id) ON DELETE CASCADE,
-    reference INTEGER NOT NULL REFERENCES objects(id) DEFERRABLE INITIALLY DEFERRED,
-    PRIMARY KEY(referrer, reference)) WITHOUT ROWID;
-CREATE INDEX refs_by_reference ON refs(reference);
-CREATE TABLE files(
-    blake3 TEXT PRIMARY KEY,
-    sha256 TEXT NOT NULL,
-    size INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE object_files(
-    object INTEGER NOT NULL REFERENCES objects(id) ON DELETE CASCADE,
-    blake3 TEXT NOT NULL,
-    PRIMARY KEY(object, blake3)) WITHOUT ROWID;
-CREATE INDEX object_files_by_blake3 ON object_files(blake3);
-CREATE TABLE derivations(
-    digest TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE derivation_outputs(
-    derivation TEXT NOT NULL,
-    name TEXT NOT NULL,
-    object TEXT NOT NULL,
-    PRIMARY KEY(derivation, name)) WITHOUT ROWID;
-CREATE INDEX derivation_outputs_by_object ON derivation_outputs(object);
-CREATE TABLE realisations(
-    key TEXT NOT NULL,
-    build TEXT NOT NULL,
-    sequence INTEGER NOT NULL,
-    record TEXT NOT NULL,
-    PRIMARY KEY(key, build)) WITHOUT ROWID;
-CREATE TABLE plans(
-    key TEXT PRIMARY KEY,
-    value TEXT NOT NULL);
-CREATE TABLE plan_objects(
-    plan TEXT NOT NULL REFERENCES plans(key) ON DELETE CASCADE,
-    object TEXT NOT NULL,
-    PRIMARY KEY(plan, object)) WITHOUT ROWID;
-CREATE INDEX plan_objects_by_object ON plan_objects(object);
-CREATE TRIGGER forget_what_named_an_object AFTER DELETE ON objects BEGIN
-    DELETE FROM plans WHERE key IN (SELECT plan FROM plan_objects WHERE object = old.digest);
-    DELETE FROM derivation_outputs WHERE object = old.digest;
-END;
-"""
-
-
-_TABLES = (
-    "plans",
-    "realisations",
-    "derivation_outputs",
-    "derivations",
-    "refs",
-    "object_files",
-    "files",
-    "objects",
-)
 
 
 class Index:
@@ -104,6 +51,11 @@ class Index:
         self._opened = (0, 0, 0)
         # Connections from before a fork: closing one here would drop locks that the parent relies on.
         self._abandoned: list[apsw.Connection] = []
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it may only be asked."""
+        return self._read_only
 
     def close(self) -> None:
         """Close the connection; the next question opens a new one."""
@@ -136,6 +88,16 @@ class Index:
                     connection.execute("ROLLBACK")
                 raise
 
+    def check(self) -> None:
+        """Look at every page, and compare tables with what SQLite keeps of them to search by.
+
+        Raises:
+            DamagedIndexError: Something there is not as it must be.
+        """
+        ((found, *_), *_) = self.query("PRAGMA integrity_check(1)")
+        if found != "ok":
+            raise self._damaged(str(found))
+
     def rebuild(self, fill: Callable[["Transaction"], None]) -> None:
         """Replace all rows by what `fill` writes, in one step. The caller holds the store alone.
 
@@ -143,7 +105,7 @@ class Index:
         """
         if self._is_sound():
             with self.transaction() as transaction:
-                for table in _TABLES:
+                for table in TABLES:
                     transaction.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
                 fill(transaction)
         else:
@@ -162,7 +124,8 @@ class Index:
         new = Index(self._layout, self._locks, path=aside)
         with new.transaction() as transaction:
             fill(transaction)
-        # Closing moves everything from the log into the one file that is renamed.
+        # Everything moves from the log into the one file that is renamed. Closing would do it too, and hide that it failed.
+        new.query("PRAGMA wal_checkpoint(TRUNCATE)")
         new.close()
         # The database goes first: without it a crash here is noticed, and with an older log it might not be.
         for suffix in ("", "-wal"):
@@ -205,7 +168,7 @@ class Index:
             connection.set_busy_timeout(_BUSY_MILLISECONDS)
             if _pragma(connection, "user_version") != VERSION:
                 with self._locks.creating_index():
-                    self._create(connection)
+                    self._bring_up_to_date(connection)
             self._configure(connection)
             if in_place:
                 _keep_log(connection)
@@ -251,38 +214,41 @@ class Index:
         found = _pragma(connection, "user_version")
         if found > VERSION:
             raise self._too_new(found)
-        if found < VERSION:
+        if found not in FOR_READING:
             raise apsw.NotADBError("it has no version")
+        # What is missing is made in memory, beside what may not be changed.
+        connection.execute(f"PRAGMA temp_store=MEMORY; {FOR_READING[found]}")
 
     def _refuse_loss(self) -> None:
         """Refuse to begin an empty index beside objects: it would call all of them garbage."""
         if self._path.is_dir():
-            raise IntegrityError(
-                f"the index of the store {self._layout.top} is damaged",
-                cause=f"{self._path} is a directory",
-                hint="rebuild it: dis store reindex",
-            )
+            raise self._damaged(f"{self._path} is a directory")
         lost = not self._path.exists() or self._path.stat().st_size == 0
         if lost and any(self._layout.room("manifests").iterdir()):
-            raise IntegrityError(
+            raise DamagedIndexError(
                 f"the index of the store {self._layout.top} is missing",
                 hint="rebuild it: dis store reindex",
             )
 
-    def _create(self, connection: apsw.Connection) -> None:
+    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+        """Create the tables of a new index, or those that an older one lacks. Nothing in an older one is lost."""
         found = _pragma(connection, "user_version")
         if found == VERSION:
             return
         if found > VERSION:
             raise self._too_new(found)
+        if found not in UPGRADES:
+            raise apsw.NotADBError("it has no version")
         _expect(connection, "journal_mode=wal", "wal")
         _expect(connection, "synchronous=FULL", None)
-        connection.execute(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT")
+        connection.execute(
+            f"BEGIN IMMEDIATE; {UPGRADES[found]} PRAGMA user_version={VERSION}; COMMIT"
+        )
         # SQLite ignores errors of this fsync when it makes the WAL; here one is final.
         fsync_directory(self._layout.top)
 
-    def _too_new(self, found: int) -> UnfitEnvironmentError:
-        return UnfitEnvironmentError(
+    def _too_new(self, found: int) -> TooNewError:
+        return TooNewError(
             f"the index of the store {self._layout.top} is too new for this version of dis",
             cause=f"it has version {found}, and this version knows versions up to {VERSION}",
             hint="upgrade dis",
@@ -301,8 +267,18 @@ class Index:
             yield
         except apsw.Error as error:
             raise self._explain(error) from error
+        except UnicodeDecodeError as error:
+            # SQLite does not look at what the texts on a damaged page are.
+            raise self._damaged(str(error)) from error
         except OSError as error:
             raise explain(error, self._layout.top) from error
+
+    def _damaged(self, cause: str) -> DamagedIndexError:
+        return DamagedIndexError(
+            f"the index of the store {self._layout.top} is damaged",
+            cause=cause,
+            hint="rebuild it: dis store reindex",
+        )
 
     def _explain(self, error: apsw.Error) -> DisError:
         top = self._layout.top
@@ -319,11 +295,7 @@ class Index:
         ):
             return unwritable(top, str(error))
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return IntegrityError(
-                f"the index of the store {top} is damaged",
-                cause=str(error),
-                hint="rebuild it: dis store reindex",
-            )
+            return self._damaged(str(error))
         if isinstance(error, apsw.ConstraintError):
             return IntegrityError(
                 f"the store {top} refuses a record",

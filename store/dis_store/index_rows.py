@@ -1,10 +1,12 @@
 """How objects and the contents of their files are entered into the index."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
+from dis_store.digest import Digest
 from dis_store.errors import IntegrityError
 from dis_store.hashing import Content
 from dis_store.index import Transaction
+from dis_store.tensor_scan import Tensor
 from dis_store.tree import Tree
 
 
@@ -37,8 +39,27 @@ def enter_object(transaction: Transaction, tree: Tree) -> None:
 
 
 def enter_contents(transaction: Transaction, contents: Iterable[Content]) -> None:
-    """Enter both digests of files; what is known already stays."""
+    """Enter the digests of files and of their tensors; what is known already stays."""
+    listed = list(contents)
     transaction.execute_many(
         "INSERT OR IGNORE INTO files(blake3, sha256, size) VALUES (?, ?, ?)",
-        ((content.blake3, content.sha256, content.size) for content in contents),
+        ((content.blake3, content.sha256, content.size) for content in listed),
     )
+    enter_tensors(transaction, {content.blake3: content.tensors for content in listed})
+
+
+def enter_tensors(transaction: Transaction, found: Mapping[Digest, Sequence[Tensor]]) -> None:
+    """Enter what was found in files that have rows."""
+    transaction.execute_many(
+        "INSERT OR IGNORE INTO tensors(file, name, dtype, shape, offset, length, blake3)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            (file, each.name, each.dtype, _shape_text(each), each.offset, each.length, each.blake3)
+            for file, tensors in found.items()
+            for each in tensors
+        ),
+    )
+
+
+def _shape_text(tensor: Tensor) -> str:
+    return f"[{','.join(map(str, tensor.shape))}]"

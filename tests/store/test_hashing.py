@@ -5,7 +5,9 @@ from types import FrameType
 
 import pytest
 
-from dis_store.hashing import ContentHasher
+from dis_store.hashing import CHUNK_BYTES, ContentHasher
+from dis_store.tensor_scan import TensorScan
+from tensor_layouts import Raw, expected, file_of, found
 
 CHUNK = bytes(1 << 20)
 
@@ -57,3 +59,35 @@ def test_a_long_stream_has_the_digests_of_its_bytes() -> None:
     first, second = (hasher.finish() for hasher in hashers)
     assert first == second
     assert first.size == 20 << 20
+
+
+def test_tensors_are_the_same_with_threads_and_without() -> None:
+    size = 9 << 20
+    tensors = {name: Raw("U8", (size,), bytes([number]) * size) for number, name in enumerate("ab")}
+    content = file_of(tensors)
+    hashers = [ContentHasher(threaded=threaded) for threaded in (True, False)]
+    for hasher in hashers:
+        for start in range(0, len(content), CHUNK_BYTES):
+            hasher.update(content[start : start + CHUNK_BYTES])
+    first, second = (hasher.finish() for hasher in hashers)
+    assert first == second
+    assert found(first.tensors) == expected(tensors)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_what_fails_in_a_thread_is_told_to_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(scan: TensorScan, chunk: bytes) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(TensorScan, "update", fail)
+    hasher = ContentHasher()
+    monkeypatch.undo()
+    with pytest.raises(MemoryError):
+        hasher.update(CHUNK)
+    hasher._for_tensors.take(CHUNK, threaded=True)
+    signal.setitimer(signal.ITIMER_REAL, 20)
+    for _ in range(40):  # more than may wait: a thread that had ended would never take them
+        hasher.update(CHUNK)
+    with pytest.raises(MemoryError):
+        hasher.finish()
+    hasher.abandon()

@@ -11,9 +11,11 @@ import numpy as np
 from dis_derivations.comparison.report import DiffReport
 from dis_derivations.comparison.verify_report import VerifyReport
 from dis_derivations.runs.bundle import BUNDLE_KIND, run_id
-from dis_derivations.runs.bundle_reader import DirectoryBundle
+from dis_derivations.runs.bundle_reader import DirectoryBundle, ObjectFile
 from dis_store import canonical_json
 from dis_store.digest import Digest, Sha256
+from dis_store.tensor_scan import Tensor as StoredTensor
+from dis_store.tensor_scan import TensorScan
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I32": "<i4"}
 FILES = {
@@ -268,6 +270,11 @@ class FolderStore:
             for real in sorted(folder.rglob("*"))
             if real.is_file()
         ]
+
+    def tensors(self, file: ObjectFile) -> tuple[StoredTensor, ...]:
+        scan = TensorScan()
+        scan.update(file.real.read_bytes())
+        return scan.finish()
 
     def file_path(self, digest: Digest, path: str) -> Path:
         return self._root / digest / path

@@ -47,6 +47,7 @@ def _document(store: "Store", digest: "Digest") -> dict[str, Any]:
         "size": store.object_size(digest),
         "closure_size": store.closure_size(digest),
         "references": references,
+        "weights": store.tensor_set(digest),
         "roots": sorted(
             name for name, root in store.survey_roots().good.items() if root.object == digest
         ),

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dis_derivations.comparison.evidence import EVIDENCE, PARTS, Runs, object_change
+from dis_derivations.comparison.evidence import (
+    EVIDENCE,
+    PARTS,
+    Runs,
+    locked_files,
+    object_change,
+)
 from dis_derivations.comparison.json_changes import Change, json_changes
 from dis_derivations.comparison.manifest_changes import (
     CAUSE_KINDS,
@@ -93,16 +99,29 @@ def upstream_of(a: Bundle, b: Bundle, store: ObjectFiles | None) -> Upstream:
     """
     runs = Runs.of(a, b, store)
     found = {kind: EVIDENCE[kind](runs) for kind in CAUSE_KINDS}
-    if not runs.same_input("closure") and not any(
-        found[kind] for kind in (*PARTS, "engine", "software")
+    if (
+        not runs.same_input("closure")
+        and not _is_explained(runs)
+        and not any(found[kind] for kind in (*PARTS, "engine", "software"))
     ):
         found["closure"] = (object_change(runs, "closure"),)
     causes = tuple(
-        Cause(kind, _SUBJECTS[kind], (*changes, *_beside(changes, runs.declared_of(kind))))
+        Cause(kind, _statement(runs, kind), (*changes, *_beside(changes, runs.declared_of(kind))))
         for kind in CAUSE_KINDS
         if (changes := found[kind])
     )
     return Upstream(causes, _provenance(runs, {cause.kind for cause in causes}), runs.declared)
+
+
+def _is_explained(runs: Runs) -> bool:
+    """Whether all that is in the closures is at hand, and they differ in the files of the same weights."""
+    at_hand = runs.closure_a is not None and runs.closure_b is not None
+    return at_hand and runs.same_weights and not runs.same_input("weights")
+
+
+def _statement(runs: Runs, kind: str) -> str:
+    known = runs.weights if kind == "weights" else None
+    return _SUBJECTS[kind] if known is None else known.statement
 
 
 def _provenance(runs: Runs, causes: set[str]) -> tuple[Cause, ...]:
@@ -122,9 +141,18 @@ def _provenance(runs: Runs, causes: set[str]) -> tuple[Cause, ...]:
     if resolved:
         groups.setdefault("source", []).extend(resolved)
     order = (*harmless, "without_effect")
-    return tuple(
+    moved = _moved_weights(runs)
+    return moved + tuple(
         Cause(kind, _SUBJECTS[kind], tuple(groups[kind])) for kind in order if kind in groups
     )
+
+
+def _moved_weights(runs: Runs) -> tuple[Cause, ...]:
+    """Return the same weights in other files: they cannot have changed a bit."""
+    if runs.same_input("weights") or runs.weights is None or not runs.weights.same:
+        return ()
+    changes = locked_files(runs, PARTS["weights"]) or (object_change(runs, "weights"),)
+    return (Cause("weights", runs.weights.statement, changes),)
 
 
 def _beside(evidence: Sequence[Change], declared: Sequence[Change]) -> tuple[Change, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dis_derivations.artifacts.safetensors_header import DTYPE_BITS, TensorInfo
 from dis_derivations.comparison.rules import Rule
@@ -46,6 +47,7 @@ class Differences:
         max_ulp: The largest distance; None when no pair of numbers differs.
         nan: Differing elements of which at least one side is NaN.
         first: The first that differs.
+        bits: Differing bits of elements without floating-point values; 0 for numbers, whose distance says more.
     """
 
     compared: int = 0
@@ -55,6 +57,7 @@ class Differences:
     max_ulp: int | None = None
     nan: int = 0
     first: ElementDifference | None = None
+    bits: int = 0
 
     def __add__(self, later: "Differences") -> "Differences":
         """Return what both found together; `self` comes first."""
@@ -66,6 +69,7 @@ class Differences:
             max_ulp=_larger(self.max_ulp, later.max_ulp),
             nan=self.nan + later.nan,
             first=self.first if self.first is not None else later.first,
+            bits=self.bits + later.bits,
         )
 
 
@@ -144,16 +148,15 @@ def _numeric(
 
 def _opaque(left: bytes, right: bytes, begin: int, width: int) -> Differences:
     """Compare a chunk of integers, booleans or packed numbers: they are equal or not."""
-    rows = (
-        np.frombuffer(left, np.uint8).reshape(-1, width)
-        != np.frombuffer(right, np.uint8).reshape(-1, width)
-    ).any(axis=1)
+    differing = np.frombuffer(left, np.uint8) ^ np.frombuffer(right, np.uint8)
+    rows: NDArray[np.bool_] = (differing.reshape(-1, width) != 0).any(axis=1)
     places = np.flatnonzero(rows)
     return Differences(
         compared=len(rows),
         differing=len(places),
         outside=len(places),
         first=ElementDifference(begin + int(places[0]), None, None, None),
+        bits=int(np.bitwise_count(differing).sum()),
     )
 
 

@@ -9,6 +9,7 @@ from dis_derivations.comparison.causes import Cause
 from dis_derivations.comparison.json_changes import json_changes, shortened
 from dis_derivations.comparison.manifest_changes import CAUSE_KINDS, kind_of
 from dis_derivations.comparison.report import DiffReport
+from dis_store import IntegrityError
 
 
 def kinds(report: DiffReport) -> list[str]:
@@ -87,6 +88,72 @@ def test_changed_weights_name_their_tensors_from_the_store(diff: Diff, store: Fo
         {"where": "tensor", "name": "a", "old": "F32 [2, 2]", "new": "F32 [2, 2], other values"},
         {"where": "tensor", "name": "c", "new": "F32 [1]"},
     ]
+
+
+def test_the_statement_says_how_much_of_the_weights_differs(diff: Diff, store: FolderStore) -> None:
+    tensors = {f"layer.{number}": Tensor(np.full(99, number)) for number in range(20)}
+    store.add("weights", {"model.safetensors": safetensors(tensors)})
+    tensors["layer.7"] = Tensor(np.full(99, -1.0))
+    store.add("other", {"model.safetensors": safetensors(tensors)})
+
+    cause = only(diff(Run(), Run().with_input("weights", "other")).causes)
+
+    assert cause.statement == "the weights differ in 1 of 20 tensors (5.0 % of bytes): layer.7"
+
+
+def test_the_same_weights_in_other_files_are_no_cause(diff: Diff, store: FolderStore) -> None:
+    one, two = Tensor(np.full(3, 1.0)), Tensor(np.full(3, 2.0))
+    store.add("weights", {"model.safetensors": safetensors({"a": one, "b": two})})
+    shards = {"1.safetensors": safetensors({"b": two}), "2.safetensors": safetensors({"a": one})}
+    store.add("other", shards)
+    for label in ("closure", "closure of other"):
+        store.add(label, {"closure.json": encoded({"engine": {}})})
+
+    run = Run(artifacts=(("model.weight", "1.safetensors", "other"),))
+    report = diff(Run(), run.with_input("weights", "other"))
+
+    assert report.causes == ()
+    cause = report.upstream.provenance[0]
+    assert (cause.kind, cause.statement) == ("weights", "same weights, other shards")
+    assert [each["name"] for each in changes(cause)] == ["1.safetensors", "model.safetensors"]
+
+
+def test_closures_that_nobody_can_look_into_stay_a_cause(diff: Diff, store: FolderStore) -> None:
+    one = Tensor(np.full(3, 1.0))
+    store.add("weights", {"model.safetensors": safetensors({"a": one})})
+    store.add("other", {"weights.safetensors": safetensors({"a": one})})
+
+    report = diff(Run(), Run().with_input("weights", "other"))
+
+    assert kinds(report) == ["closure"]
+
+
+def test_tensors_under_other_names_are_said_to_be_renamed(diff: Diff, store: FolderStore) -> None:
+    one = Tensor(np.full(3, 1.0))
+    store.add("weights", {"model.safetensors": safetensors({"old": one})})
+    store.add("other", {"model.safetensors": safetensors({"new": one})})
+
+    cause = only(diff(Run(), Run().with_input("weights", "other")).causes)
+
+    assert changes(cause) == [{"where": "tensor name", "name": "old", "old": "old", "new": "new"}]
+
+
+def test_damaged_weights_do_not_keep_runs_from_being_compared(
+    diff: Diff, store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise IntegrityError("damaged")
+
+    store.add("weights", {"model.safetensors": b""})
+    store.add("other", {"model.safetensors": b""})
+    monkeypatch.setattr(FolderStore, "tensors", damaged)
+
+    cause = only(diff(Run(), Run().with_input("weights", "other")).causes)
+
+    assert (cause.statement, [each["where"] for each in changes(cause)]) == (
+        "the weights differ",
+        ["object"],
+    )
 
 
 def test_weights_that_are_no_safetensors_are_named_by_object(
