@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 import click
 
 from dis_command import completion
+from dis_command.config_files import KEYS
 from dis_command.session import PROGRESS_MODES, Session
 from dis_command.terminal import COLOR_MODES
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-GLOBAL_OPTIONS = ("store", "color", "progress", "no_pager", "quiet", "verbose", "debug")
+GLOBAL_OPTIONS = ("store", "color", "progress", "no_pager", "wait", "quiet", "verbose", "debug")
 DOCUMENTATION = "docs/reference/commands.md"
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
@@ -55,23 +56,29 @@ def global_options() -> list[click.Option]:
             "store",
             metavar="DIR",
             shell_complete=completion.directories,
-            help="The store.  [env: DIS_STORE]",
+            help="The store.  [env: DIS_STORE] [default: ~/.local/share/dis/store]",
         ),
         _global(
             "color",
             type=click.Choice(COLOR_MODES),
-            help="When to colour.  [env: NO_COLOR, FORCE_COLOR]",
+            help="When to colour.  [env: NO_COLOR, DIS_COLOR, FORCE_COLOR] [default: auto]",
         ),
         _global(
             "progress",
             type=click.Choice(PROGRESS_MODES),
-            help="How to show progress.  [env: DIS_PROGRESS]",
+            help="How to show progress.  [env: DIS_PROGRESS] [default: auto]",
         ),
         _global(
             "no_pager",
             is_flag=True,
             default=None,
             help="Print long output at once.  [env: DIS_PAGER, PAGER]",
+        ),
+        _global(
+            "wait",
+            metavar="SECONDS",
+            callback=_remember_wait,
+            help="How long to wait for who holds a lock.  [env: DIS_WAIT] [default: forever]",
         ),
         _global("quiet", "-q", is_flag=True, default=None, help="Print results and errors only."),
         _global(
@@ -83,7 +90,8 @@ def global_options() -> list[click.Option]:
 
 def _global(name: str, *short: str, **attributes: Any) -> click.Option:
     flag = f"--{name.replace('_', '-')}"
-    return click.Option([flag, *short], expose_value=False, callback=_remember, **attributes)
+    attributes.setdefault("callback", _remember)
+    return click.Option([flag, *short], expose_value=False, **attributes)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
@@ -91,6 +99,13 @@ def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None
     session = ctx.find_object(Session)
     if value is not None and session is not None and param.name is not None:
         setattr(session, param.name, value)
+
+
+def _remember_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Note for how long to wait."""
+    if value is not None and not KEYS["wait"].accepts(value):
+        raise click.BadParameter(f"{value!r} is not {KEYS['wait'].values}", ctx, param)
+    _remember(ctx, param, value)
 
 
 def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
@@ -125,6 +140,25 @@ def json_option(function: _Function) -> _Function:
     )(function)
 
 
+def dry_run_option(function: _Function) -> _Function:
+    """Add `--dry-run`."""
+    return click.option(
+        "--dry-run", is_flag=True, help="Print what would be done, and change nothing."
+    )(function)
+
+
+def yes_option(function: _Function) -> _Function:
+    """Add `--yes`."""
+    return click.option("--yes", is_flag=True, help="Ask nothing, and go on.")(function)
+
+
+def force_option(function: _Function) -> _Function:
+    """Add `--force`."""
+    return click.option(
+        "--force", is_flag=True, help="Replace a file that is there and has other content."
+    )(function)
+
+
 def set_option(function: _Function) -> _Function:
     """Add `--set`, as the parameter `overrides`."""
     return click.option(
@@ -143,7 +177,7 @@ def jobs_option(function: _Function) -> _Function:
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Work at a time.  [default: number of CPUs]",
+        help="Work at a time.  [env: DIS_JOBS] [default: number of CPUs]",
     )(function)
 
 
@@ -205,7 +239,12 @@ def _is_file(text: str) -> bool:
 
 
 def job_count(jobs: int | None) -> int:
-    """Return how many pieces of work to do at a time."""
+    """Return how many pieces of work to do at a time: `-j`, else what the settings say, else one for each processor."""
     import os
 
-    return jobs if jobs is not None else os.cpu_count() or 1
+    if jobs is not None:
+        return jobs
+    context = click.get_current_context(silent=True)
+    session = context.find_object(Session) if context is not None else None
+    found = session.settings.jobs(None) if session is not None else None
+    return int(found.value) if found is not None else os.cpu_count() or 1

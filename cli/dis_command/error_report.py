@@ -4,22 +4,18 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from dis_command.settings import STATE_DIRECTORY, user_directory
+from dis_command.config_files import user_directory
+from dis_command.errors import UnexpectedError
+from dis_command.settings import STATE_DIRECTORY
 from dis_command.terminal import printable
 from dis_derivations.version import VERSION
 from dis_store.errors import DisError
 
 
-class UnexpectedError(DisError):
-    """A fault of dis itself."""
-
-    exit_code = 3
-
-
 def render_block(error: DisError, *, color: bool) -> str:
-    """Return `error: …`, `  cause: …`, `  log: …` and `hint: …` as lines, with a newline at the end."""
+    """Return `error: …`, `  cause: …`, `  log: …`, `hint: …` and `more: …` as lines, with a newline at the end."""
     lines = [f"{_painted('error:', '31', color)} {_indented(error.what, ' ' * 7)}"]
     if error.cause:
         lines.append(f"  {_painted('cause:', '33', color)} {_indented(error.cause, ' ' * 9)}")
@@ -27,15 +23,32 @@ def render_block(error: DisError, *, color: bool) -> str:
         lines.append(f"  {_painted('log:', '33', color)} {_indented(error.log, ' ' * 7)}")
     if error.hint:
         lines.append(f"{_painted('hint:', '36', color)} {_indented(error.hint, ' ' * 6)}")
+    lines.append(f"{_painted('more:', '36', color)} dis help {error.code}")
     return "\n".join(lines) + "\n"
 
 
 def render_json(error: DisError) -> str:
     """Return the error as one line of JSON."""
+    return json.dumps({"schema_version": 1, "error": error_fields(error)}) + "\n"
+
+
+def render_event(error: DisError, traceback: str | None) -> str:
+    """Return the error as one event, for who reads events: the same document, with the fields of an event."""
+    from dis_command.progress.json_lines import error_line, utc_now
+
+    fields = error_fields(error)
+    if traceback is not None:
+        fields["traceback"] = traceback
+    return error_line(error.what, fields, utc_now())
+
+
+def error_fields(error: DisError) -> dict[str, Any]:
+    """Return what programs are told of an error."""
     fields: dict[str, Any] = {
         "what": error.what,
         "cause": error.cause,
         "hint": error.hint,
+        "code": error.code,
         "exit_code": error.exit_code,
     }
     if error.log:
@@ -43,7 +56,7 @@ def render_json(error: DisError) -> str:
     # A refused lock says item by item what cannot be pinned.
     if items := getattr(error, "items", None):
         fields["items"] = [item.as_json() for item in items]
-    return json.dumps({"schema_version": 1, "error": fields}) + "\n"
+    return fields
 
 
 def unexpected(
@@ -59,11 +72,11 @@ def unexpected(
     )
 
 
-def show_traceback(error: BaseException, stream: TextIO) -> None:
-    """Print the traceback, for `--debug`."""
+def traceback_text(error: BaseException) -> str:
+    """Return the traceback, for `--debug`."""
     import traceback
 
-    traceback.print_exception(error, file=stream)
+    return "".join(traceback.format_exception(error))
 
 
 def _write_log(error: Exception, argv: list[str], environment: Mapping[str, str]) -> Path | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dis_command.errors import UnwritableOutputError, WrongUsageError
 from dis_command.session import Session
 from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 
@@ -32,7 +33,7 @@ def as_dis_error(error: Exception, argv: list[str], session: Session) -> DisErro
 
 def _refused_by_system(error: OSError) -> DisError | None:
     if _output_refuses(error):
-        return UnfitEnvironmentError(
+        return UnwritableOutputError(
             "standard output cannot be written",
             cause=error.strerror,
             hint="make room where it goes, or send it elsewhere",
@@ -74,7 +75,7 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _usage_error(error: click.ClickException) -> InvalidInputError:
+def _usage_error(error: click.ClickException) -> WrongUsageError:
     """Return a fault of the command line in the form of all errors."""
     text = error.format_message().strip()
     what, _, suggestion = text.partition(" Did you mean ")
@@ -85,7 +86,7 @@ def _usage_error(error: click.ClickException) -> InvalidInputError:
         hint = f"see the usage: {context.command_path} --help"
     else:
         hint = "see the usage: dis --help"
-    return InvalidInputError(_lowered(what.removesuffix(".")), hint=hint)
+    return WrongUsageError(_lowered(what.removesuffix(".")), hint=hint)
 
 
 def _lowered(text: str) -> str:

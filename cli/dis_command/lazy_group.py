@@ -18,6 +18,9 @@ from dis_command.command import (
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+# How alike a command must be to what was typed, from 0 to 1, to have been meant. `serve` is no slip for `store`.
+_CLOSENESS = 0.65
+
 
 @dataclass(frozen=True)
 class LazyCommand:
@@ -97,7 +100,7 @@ class LazyGroup(click.Group):
     def _suggestion(self, name: str) -> str:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, self.lazy, n=3)
+        close = get_close_matches(name, self.lazy, n=3, cutoff=_CLOSENESS)
         return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

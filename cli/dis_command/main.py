@@ -4,7 +4,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from io import TextIOWrapper
+from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,6 +15,7 @@ import click
 from dis_command import completion, stopping
 from dis_command.program import dis
 from dis_command.session import Session
+from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from dis_store.errors import DisError
@@ -49,8 +52,11 @@ def _occupy_closed_streams() -> None:
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code (docs/reference/exit-codes.md)."""
     session = Session(as_json="--json" in argv)
+    if _asks_for_events(argv):
+        session.progress = "json"  # also for what is wrong before the options are read
     try:
-        code = _invoke(argv, session)
+        with stopping.announced_by(partial(_announce_as_event, session)):
+            code = _invoke(argv, session)
         sys.stdout.flush()
     except BrokenPipeError:
         _drop_output()
@@ -64,6 +70,10 @@ def run(argv: Sequence[str]) -> int:
 
         return _report(as_dis_error(error, list(argv), session), error, session)
     return code
+
+
+def _asks_for_events(argv: Sequence[str]) -> bool:
+    return "--progress=json" in argv or ("--progress", "json") in pairwise(argv)
 
 
 def _invoke(argv: Sequence[str], session: Session) -> int:
@@ -88,17 +98,40 @@ def _report(error: "DisError", origin: BaseException, session: Session) -> int:
     from dis_command import error_report
 
     try:
-        if session.debugging:
-            error_report.show_traceback(origin, sys.stderr)
-        if session.as_json:
-            sys.stderr.write(error_report.render_json(error))
+        traceback = error_report.traceback_text(origin) if session.debugging else None
+        if _tells_events(session):
+            sys.stderr.write(error_report.render_event(error, traceback))
         else:
-            sys.stderr.write(error_report.render_block(error, color=session.color_on_stderr))
+            sys.stderr.write(traceback or "")
+            if session.as_json:
+                sys.stderr.write(error_report.render_json(error))
+            else:
+                sys.stderr.write(error_report.render_block(error, color=session.color_on_stderr))
         sys.stderr.flush()
         sys.stdout.flush()
     except OSError:  # no reader, or a full disk: the exit code still says what happened
         _drop_output()
     return error.exit_code
+
+
+def _announce_as_event(session: Session) -> bool:
+    """Say that the command stops to who reads events; called by a signal handler."""
+    if not _tells_events(session):
+        return False
+    from dis_command.progress.json_lines import stopping_line, utc_now
+
+    try:
+        os.write(2, stopping_line(stopping.MESSAGE, utc_now()).encode())
+    except OSError:
+        return False
+    return True
+
+
+def _tells_events(session: Session) -> bool:
+    try:
+        return session.tells_events
+    except InvalidInputError:  # the settings may be what is wrong
+        return False
 
 
 def _drop_output() -> None:

@@ -8,24 +8,30 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-DEFAULT = "less -FRX"
+from dis_command.settings import DEFAULT, Found, Settings
+
+DEFAULT_PAGER = "less -FRX"
 # What needs no second program: the text is printed.
 _OFF = {"", "cat"}
 
 
-def pager_setting(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the pager as the environment names it, and the variable, which is empty for the default."""
+def pager_setting(environment: Mapping[str, str], settings: Settings) -> Found:
+    """Return the pager and where it comes from: `DIS_PAGER`, `PAGER`, a file of settings, or the default.
+
+    Raises:
+        InvalidSettingError: A file of settings is invalid.
+    """
     for variable in ("DIS_PAGER", "PAGER"):
         if variable in environment:
-            return environment[variable].strip(), variable
-    return DEFAULT, ""
+            return Found(environment[variable].strip(), variable)
+    return settings.configured_pager() or Found(DEFAULT_PAGER, DEFAULT)
 
 
-def pager_command(environment: Mapping[str, str]) -> list[str]:
+def pager_command(environment: Mapping[str, str], settings: Settings) -> list[str]:
     """Return the pager's command line; an empty one where there is to be none, or it is not installed."""
     import shutil
 
-    text, _ = pager_setting(environment)
+    text = pager_setting(environment, settings).value
     if text in _OFF or environment.get("TERM") == "dumb":
         return []
     try:

@@ -27,6 +27,7 @@ def realised_document(store: "Store", realised: "RealisedTarget") -> dict[str, A
         "cached": realised.cached,
         "outputs": outputs_document(store, realised.outputs),
         "roots": list(realised.roots),
+        "artifact_digests_verified": realised.unverified is None,
         "rebuilds": [
             {
                 "subject": rebuild.subject,

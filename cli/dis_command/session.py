@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from dis_command import settings
+from dis_command.config_files import FOR_EVER, PROGRESS_MODES
+from dis_command.settings import Settings
 from dis_command.terminal import printable, wants_color
+from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from dis_derivations.realisation.events import Reporter
-    from dis_store import Store
+    from dis_store import LockHolder, Store
 
-PROGRESS_MODES = ("auto", "tty", "plain", "json", "none")
+__all__ = ["PROGRESS_MODES", "Session"]
 
 
 @dataclass
@@ -40,6 +42,13 @@ class Session:
     color: str | None = None
     progress: str | None = None
     no_pager: bool | None = None
+    wait: str | None = None
+    _reporter: "Reporter | None" = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the environment and the files of settings say."""
+        return Settings(self.environment)
 
     @property
     def debugging(self) -> bool:
@@ -48,23 +57,45 @@ class Session:
 
     @property
     def color_mode(self) -> str:
-        """`auto`, `always` or `never`."""
-        return self.color or "auto"
+        """`auto`, `always` or `never`.
+
+        Raises:
+            InvalidSettingError: A setting is something else.
+        """
+        return self.settings.color(self.color).value
 
     @property
     def color_on_stderr(self) -> bool:
         """Whether what is said on stderr is coloured."""
-        return wants_color(sys.stderr, self.color_mode, self.environment)
+        return self._colors(sys.stderr)
 
     @property
     def color_on_stdout(self) -> bool:
         """Whether what is printed on stdout is coloured."""
-        return wants_color(sys.stdout, self.color_mode, self.environment)
+        return self._colors(sys.stdout)
+
+    def _colors(self, stream: TextIO) -> bool:
+        try:
+            mode = self.color_mode
+        except InvalidInputError:
+            # What is wrong with the settings can be told without colour; `dis doctor` does.
+            return False
+        return wants_color(stream, mode, self.environment)
 
     @cached_property
     def store_path(self) -> Path:
         """Where the store is."""
-        return settings.store_path(self.store, self.environment)
+        return Path(self.settings.store(self.store).value)
+
+    @property
+    def patience(self) -> float | None:
+        """How many seconds to wait for a lock that somebody else holds; None for ever.
+
+        Raises:
+            InvalidSettingError: A setting is no such number.
+        """
+        text = self.settings.wait(self.wait).value
+        return None if text == FOR_EVER else float(text)
 
     @contextmanager
     def open_store(self, *, reading: bool = False) -> "Iterator[Store]":
@@ -77,9 +108,20 @@ class Session:
             UnfitEnvironmentError: It cannot be opened or made.
         """
         from dis_store import Store
+        from dis_store.patience import Patience
 
-        with Store.open(self.store_path, reading=reading) as store:
+        patience = Patience(self.patience, self._say_waiting)
+        with Store.open(self.store_path, reading=reading, patience=patience) as store:
             yield store
+
+    def _say_waiting(self, holder: "LockHolder") -> None:
+        text = f"waiting for the store: {holder} holds it"
+        if self._reporter is None:
+            self.say(text)
+            return
+        from dis_derivations.realisation.events import Event
+
+        self._reporter(Event("note", "store", text))
 
     @contextmanager
     def reporting(self) -> "Iterator[Reporter]":
@@ -92,7 +134,11 @@ class Session:
         from dis_command.progress.showing import Progress
 
         with Progress(self) as progress:
-            yield progress
+            self._reporter = progress
+            try:
+                yield progress
+            finally:
+                self._reporter = None
 
     @property
     def progress_way(self) -> str:
@@ -111,32 +157,35 @@ class Session:
         """`auto`, `tty`, `plain`, `json` or `none`.
 
         Raises:
-            InvalidInputError: `DIS_PROGRESS` is something else.
+            InvalidSettingError: A setting is something else.
         """
         if self.quiet:
             return "none"
-        if self.progress is not None:
-            return self.progress
-        value = self.environment.get("DIS_PROGRESS") or "auto"
-        if value not in PROGRESS_MODES:
-            from dis_store.errors import InvalidInputError
+        return self.settings.progress(self.progress).value
 
-            raise InvalidInputError(
-                f"DIS_PROGRESS is {value!r}", cause=f"it must be one of {', '.join(PROGRESS_MODES)}"
-            )
-        return value
+    @property
+    def tells_events(self) -> bool:
+        """Whether stderr is for a program that reads one event a line, errors included."""
+        return self.progress_mode == "json"
 
     def say(self, text: str) -> None:
         """Say something on stderr that is no result and no error."""
-        if self.quiet:
-            return
+        if not self.quiet:
+            self._tell(text)
+
+    def warn(self, text: str) -> None:
+        """Say on stderr what nobody may miss: also when only results and errors are asked for."""
+        self._tell(text.replace("\n", "\n  "), mark="warning:")
+
+    def _tell(self, text: str, *, mark: str = "") -> None:
         sys.stdout.flush()  # what was printed before stays before, where both go to one place
         if self.progress_way == "json":
             from dis_command.progress.json_lines import note_line, utc_now
 
-            sys.stderr.write(note_line(text, utc_now()))
+            sys.stderr.write(note_line(f"{mark} {text}".strip(), utc_now()))
         else:
-            print(printable(text), file=sys.stderr)
+            painted = f"\x1b[1;33m{mark}\x1b[0m" if mark and self.color_on_stderr else mark
+            print(f"{painted} {printable(text)}".lstrip(), file=sys.stderr)
 
     def print_line(self, text: str) -> None:
         """Print text on stdout, safe for a terminal."""
@@ -169,7 +218,9 @@ class Session:
     def _print_paged(self, text: str) -> None:
         from dis_command import pager
 
-        command = pager.pager_command(self.environment) if pager.is_terminal() else []
+        command = (
+            pager.pager_command(self.environment, self.settings) if pager.is_terminal() else []
+        )
         if command:
             pager.show(text, command)
         else:

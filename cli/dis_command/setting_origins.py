@@ -1,13 +1,10 @@
 """Every setting of one call, with its value and where that comes from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dis_command import pager, settings
+from dis_command import config_files, pager, settings
 from dis_command.session import Session
-
-_DEFAULT = "default"
-_TURNED_OFF = {"", "0"}
 
 
 @dataclass(frozen=True)
@@ -25,73 +22,68 @@ def settings_of(session: Session) -> list[Setting]:
     Raises:
         InvalidInputError: One of them is malformed.
     """
-    return [make(session) for make in _SETTINGS]
+    return [*(make(session) for make in _SETTINGS), *_places(session)]
 
 
-def _store(session: Session) -> Setting:
-    return Setting(
-        "store", str(session.store_path), settings.store_origin(session.store, session.environment)
-    )
-
-
-def _color(session: Session) -> Setting:
-    if session.color is not None:
-        return Setting("color", session.color, "--color")
-    if session.environment.get("NO_COLOR"):
-        return Setting("color", "never", "NO_COLOR")
-    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
-        if session.environment.get(name, "0") not in _TURNED_OFF:
-            return Setting("color", "always", name)
-    return Setting("color", "auto", _DEFAULT)
+def _named(name: str, found: settings.Found) -> Setting:
+    return Setting(name, found.value, found.origin)
 
 
 def _progress(session: Session) -> Setting:
     if session.quiet:
-        return Setting("progress", session.progress_mode, "--quiet")
-    if session.progress is not None:
-        return Setting("progress", session.progress, "--progress")
-    origin = "DIS_PROGRESS" if session.environment.get("DIS_PROGRESS") else _DEFAULT
-    return Setting("progress", session.progress_mode, origin)
+        return Setting("progress", "none", "--quiet")
+    return _named("progress", session.settings.progress(session.progress))
 
 
 def _pager(session: Session) -> Setting:
     if session.no_pager:
         return Setting("pager", "", "--no-pager")
-    value, variable = pager.pager_setting(session.environment)
-    return Setting("pager", value, variable or _DEFAULT)
+    return _named("pager", pager.pager_setting(session.environment, session.settings))
 
 
 def _debug(session: Session) -> Setting:
-    origin = "--debug" if session.debug else _DEFAULT
+    origin = "--debug" if session.debug else settings.DEFAULT
     if not session.debug and "DIS_DEBUG" in session.environment:
         origin = "DIS_DEBUG"
     return Setting("debug", "on" if session.debugging else "off", origin)
 
 
-def _config_file(session: Session) -> Setting:
-    variable = "XDG_CONFIG_HOME"
-    return Setting(
+def _jobs(session: Session) -> Setting:
+    from dis_command.command import job_count
+
+    found = session.settings.jobs(None)
+    return Setting("jobs", str(job_count(None)), found.origin if found else settings.DEFAULT)
+
+
+def _places(session: Session) -> Iterator[Setting]:
+    """Yield where files are: those of settings, the one of a project only where there is one."""
+    environment = session.environment
+    directory = settings.working_directory()
+    project = None if directory is None else config_files.project_path(environment, directory)
+    if project is not None:
+        yield Setting("project file", str(project), settings.DEFAULT)
+    yield Setting(
         "config file",
-        str(settings.config_path(session.environment)),
-        settings.directory_origin(session.environment, variable),
+        str(config_files.config_path(environment)),
+        settings.directory_origin(environment, "XDG_CONFIG_HOME"),
     )
-
-
-def _error_logs(session: Session) -> Setting:
+    named = "XDG_CONFIG_DIRS" if environment.get("XDG_CONFIG_DIRS") else settings.DEFAULT
+    for path in config_files.system_paths(environment):
+        yield Setting("system file", str(path), named)
     variable, default = settings.STATE_DIRECTORY
-    return Setting(
+    yield Setting(
         "error logs",
-        str(settings.user_directory(session.environment, variable, default)),
-        settings.directory_origin(session.environment, variable),
+        str(config_files.user_directory(environment, variable, default)),
+        settings.directory_origin(environment, variable),
     )
 
 
 _SETTINGS: tuple[Callable[[Session], Setting], ...] = (
-    _store,
-    _color,
+    lambda session: _named("store", session.settings.store(session.store)),
+    lambda session: _named("color", session.settings.color(session.color)),
     _progress,
     _pager,
     _debug,
-    _config_file,
-    _error_logs,
+    _jobs,
+    lambda session: _named("wait", session.settings.wait(session.wait)),
 )

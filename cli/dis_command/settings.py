@@ -1,77 +1,153 @@
-"""Settings from outside the command line: the environment and `config.toml`."""
+"""The settings of one call: an option comes before a variable, that before a file, that before a default."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_command.config_files import FOR_EVER, KEYS, ConfigFile, config_files, user_directory
+from dis_command.errors import InvalidSettingError
+from dis_store.errors import InvalidInputError
 
-_KEYS = ("store",)
+DEFAULT = "default"
 STATE_DIRECTORY = ("XDG_STATE_HOME", ".local/state")
+_DATA_DIRECTORY = ("XDG_DATA_HOME", ".local/share")
+_TURNED_OFF = {"", "0"}
+_FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
 
 
-def user_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
-    """Return a directory of the XDG base directory specification, with `dis` in it.
+@dataclass(frozen=True)
+class Found:
+    """A value and where it comes from: an option, a variable, a file or `default`."""
+
+    value: str
+    origin: str
+
+
+class Settings:
+    """What the environment and the files of settings say; the files are read when they are first asked for.
 
     Args:
         environment: The environment.
-        variable: `XDG_DATA_HOME` …; a relative path in it is ignored, as the specification asks.
-        default: Where it is without the variable, from the home directory.
-
-    Raises:
-        UnfitEnvironmentError: There is neither the variable nor a home directory.
+        directory: Where the search for the file of a project begins; the working directory if it is None.
     """
-    value = environment.get(variable, "")
-    if Path(value).is_absolute():
-        return Path(value, "dis")
-    home = Path(environment.get("HOME", ""))
-    if not home.is_absolute():
-        raise UnfitEnvironmentError(
-            "there is no home directory",
-            cause="HOME is not set",
-            hint=f"set HOME or {variable}, or name a store: --store DIR",
-        )
-    return Path(home, default, "dis")
 
+    def __init__(self, environment: Mapping[str, str], directory: Path | None = None) -> None:
+        self._environment = environment
+        self._directory = directory
 
-def store_path(flag: str | None, environment: Mapping[str, str]) -> Path:
-    """Return where the store is: `--store`, `DIS_STORE`, `config.toml`, or the default.
+    @cached_property
+    def files(self) -> tuple[ConfigFile, ...]:
+        """The files that there are, the most important first.
 
-    Raises:
-        InvalidInputError: A path is empty or not UTF-8, or `config.toml` is invalid.
-    """
-    for origin, value in (("--store", flag), ("DIS_STORE", environment.get("DIS_STORE"))):
-        if value is not None:
-            if not value.strip() or "\x00" in value:
-                raise InvalidInputError(
-                    f"{origin} names no directory", hint="name a directory, or leave it out"
-                )
-            return _utf8(Path(value).absolute())
-    path = config_path(environment)
-    configured = read_config(path).get("store")
-    if configured is not None:
-        return _utf8((path.parent / Path(configured).expanduser()).absolute())
-    return _utf8(user_directory(environment, "XDG_DATA_HOME", ".local/share") / "store")
+        Raises:
+            InvalidSettingError: One of them says what it may not.
+        """
+        return tuple(config_files(self._environment, self._directory or working_directory()))
 
+    def store(self, flag: str | None) -> Found:
+        """Return the path of the store.
 
-def store_origin(flag: str | None, environment: Mapping[str, str]) -> str:
-    """Return where `store_path` takes the store from: an option, a variable, a file or `default`."""
-    if flag is not None:
-        return "--store"
-    if "DIS_STORE" in environment:
-        return "DIS_STORE"
-    path = config_path(environment)
-    if "store" in read_config(path):
-        return str(path)
-    return directory_origin(environment, "XDG_DATA_HOME")
+        Raises:
+            InvalidInputError: It is empty or not UTF-8, or a file is invalid.
+        """
+        for origin, value in (("--store", flag), ("DIS_STORE", self._environment.get("DIS_STORE"))):
+            if value is not None:
+                if not value.strip() or "\x00" in value:
+                    raise InvalidInputError(
+                        f"{origin} names no directory", hint="name a directory, or leave it out"
+                    )
+                return Found(_utf8(Path(value).absolute()), origin)
+        for file in self.files:
+            if "store" in file.values:
+                place = file.path.parent / Path(file.values["store"]).expanduser()
+                return Found(_utf8(place.absolute()), str(file.path))
+        place = user_directory(self._environment, *_DATA_DIRECTORY) / "store"
+        return Found(_utf8(place), directory_origin(self._environment, _DATA_DIRECTORY[0]))
+
+    def color(self, flag: str | None) -> Found:
+        """Return when to colour; `auto` leaves it to the stream.
+
+        Raises:
+            InvalidSettingError: `DIS_COLOR` or a file says something else.
+        """
+        if flag is not None:
+            return Found(flag, "--color")
+        if self._environment.get("NO_COLOR"):
+            return Found("never", "NO_COLOR")
+        if (found := self._variable("color")) is not None:
+            return found
+        for name in _FORCING:
+            if self._environment.get(name, "0") not in _TURNED_OFF:
+                return Found("always", name)
+        return self._from_files("color") or Found("auto", DEFAULT)
+
+    def progress(self, flag: str | None) -> Found:
+        """Return how progress is shown.
+
+        Raises:
+            InvalidSettingError: `DIS_PROGRESS` or a file says something else.
+        """
+        if flag is not None:
+            return Found(flag, "--progress")
+        return self._variable("progress") or self._from_files("progress") or Found("auto", DEFAULT)
+
+    def jobs(self, flag: int | None) -> Found | None:
+        """Return how many pieces of work to do at a time; None for as many as there are processors.
+
+        Raises:
+            InvalidSettingError: `DIS_JOBS` or a file says something else.
+        """
+        if flag is not None:
+            return Found(str(flag), "--jobs")
+        return self._variable("jobs") or self._from_files("jobs")
+
+    def wait(self, flag: str | None) -> Found:
+        """Return how many seconds to wait for a lock, or `forever`.
+
+        Raises:
+            InvalidSettingError: `DIS_WAIT` or a file says something else.
+        """
+        if flag is not None:
+            return Found(flag, "--wait")
+        return self._variable("wait") or self._from_files("wait") or Found(FOR_EVER, DEFAULT)
+
+    def configured_pager(self) -> Found | None:
+        """Return the pager of the files; the variables come before it."""
+        return self._from_files("pager")
+
+    def _variable(self, key: str) -> Found | None:
+        name = f"DIS_{key.upper()}"
+        value = self._environment.get(name)
+        if not value:
+            return None
+        if not KEYS[key].accepts(value):
+            raise InvalidSettingError(
+                f"{name} is {value!r}", cause=f"it must be {KEYS[key].values}"
+            )
+        return Found(value, name)
+
+    def _from_files(self, key: str) -> Found | None:
+        for file in self.files:
+            if key in file.values:
+                return Found(file.values[key], str(file.path))
+        return None
 
 
 def directory_origin(environment: Mapping[str, str], variable: str) -> str:
     """Return where `user_directory` takes a directory from: the variable or `default`."""
-    return variable if Path(environment.get(variable, "")).is_absolute() else "default"
+    return variable if Path(environment.get(variable, "")).is_absolute() else DEFAULT
 
 
-def _utf8(path: Path) -> Path:
+def working_directory() -> Path | None:
+    """Return where the command was called; None where that is gone."""
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone
+        return None
+
+
+def _utf8(path: Path) -> str:
     """Return the path of a store, which must be text: the index can be opened under no other."""
     try:
         str(path).encode("utf-8")
@@ -81,49 +157,4 @@ def _utf8(path: Path) -> Path:
             cause="its path is not UTF-8",
             hint="name another: --store DIR",
         ) from error
-    return path
-
-
-def config_path(environment: Mapping[str, str]) -> Path:
-    """Return where `config.toml` is, or would be."""
-    return user_directory(environment, "XDG_CONFIG_HOME", ".config") / "config.toml"
-
-
-def read_config(path: Path) -> Mapping[str, str]:
-    """Return the settings in `config.toml`; none where there is no such file.
-
-    Raises:
-        InvalidInputError: It cannot be read, is not TOML, or has a key or a value that is none of ours.
-    """
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read", cause=error.strerror) from error
-    import tomllib
-
-    try:
-        document = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path} is not valid TOML", cause=str(error)) from error
-    return {key: _checked(path, key, value) for key, value in document.items()}
-
-
-def _checked(path: Path, key: str, value: Any) -> str:
-    if key not in _KEYS:
-        raise InvalidInputError(
-            f"{path} has the unknown key {key!r}",
-            cause=f"the keys are {', '.join(_KEYS)}",
-            hint=_suggestion(key),
-        )
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(f"{path} has a wrong {key}", cause="it must be a path, as a string")
-    return value
-
-
-def _suggestion(key: str) -> str | None:
-    from difflib import get_close_matches
-
-    close = get_close_matches(key, _KEYS, n=1)
-    return f"did you mean {close[0]}?" if close else None
+    return str(path)

@@ -1,7 +1,7 @@
 """`dis build`: what an engine loads, built and described."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,6 +9,7 @@ from dis_command.command import (
     chosen_config,
     command,
     config_arguments,
+    force_option,
     job_count,
     jobs_option,
     json_option,
@@ -16,6 +17,9 @@ from dis_command.command import (
     set_option,
 )
 from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.target import TargetRequest
 
 
 @command(
@@ -34,17 +38,21 @@ from dis_command.session import Session
 )
 @click.option("--update-lock", is_flag=True, help="Pin every file of the manifest again first.")
 @click.option("--name", metavar="ROOT", help="Keep the result under this name.")
+@click.option("--dry-run", is_flag=True, help="Print what would be built, and change nothing.")
+@force_option
 @set_option
 @jobs_option
 @json_option
 @pass_session
-def build(
+def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     session: Session,
     config: str | None,
     config_option: str | None,
     output: Path | None,
     update_lock: bool,
     name: str | None,
+    dry_run: bool,
+    force: bool,
     overrides: tuple[str, ...],
     jobs: int | None,
 ) -> None:
@@ -56,6 +64,7 @@ def build(
     from dis_derivations.lock.input_files import refuse_inputs
     from dis_derivations.provenance.closure_metadata import build_closure
     from dis_derivations.realisation.target import TargetRequest
+    from dis_derivations.runs.output_file import check_place
 
     request = TargetRequest(
         config=Path(chosen_config(config, config_option)),
@@ -64,18 +73,31 @@ def build(
         root=name,
     )
     refuse_inputs(request.config, overrides, [output])
+    if output is not None:
+        check_place(output)
+    if dry_run:
+        _show_plan(session, request, update_lock=update_lock)
+        return
     with session.open_store() as store, session.reporting() as reporter:
         metadata = build_closure(store, request, reporter, update_lock=update_lock)
     if output is None:
         session.print_document(metadata)
         return
-    _write(output, metadata)
+    _write(output, metadata, replace=force)
     session.print_result(lambda: metadata, lambda: str(output))
 
 
-def _write(output: Path, metadata: dict[str, Any]) -> None:
+def _show_plan(session: Session, request: "TargetRequest", *, update_lock: bool) -> None:
+    from dis_command.planned_builds import show_plan
+    from dis_derivations.provenance.closure_metadata import plan_closure
+
+    with session.open_store() as store:
+        show_plan(session, plan_closure(store, request, update_lock=update_lock))
+
+
+def _write(output: Path, metadata: dict[str, Any], *, replace: bool) -> None:
     import json
 
     from dis_derivations.runs.output_file import write_file
 
-    write_file(output, (json.dumps(metadata, indent=2) + "\n").encode())
+    write_file(output, (json.dumps(metadata, indent=2) + "\n").encode(), replace=replace)

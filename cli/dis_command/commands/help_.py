@@ -5,25 +5,66 @@ import click
 from dis_command.command import command, json_option, pass_session
 from dis_command.session import Session
 
-_TOPIC = "exit-codes"
+_EXIT_CODES, _ERRORS = "exit-codes", "errors"
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del param
     program = ctx.find_root().command
     names = program.list_commands(ctx) if isinstance(program, click.Group) else []
-    return [name for name in (_TOPIC, *names) if name.startswith(incomplete)]
+    return [name for name in (_EXIT_CODES, _ERRORS, *names) if name.startswith(incomplete)]
 
 
-@command("help", examples=("dis help", "dis help realize", "dis help exit-codes"))
-@click.argument("words", nargs=-1, metavar="[COMMAND|exit-codes]", shell_complete=_complete)
+@command(
+    "help",
+    examples=(
+        "dis help realize",
+        "dis help exit-codes",
+        "dis help E0203",
+        "dis help realize --man | man -l -",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="[COMMAND|TOPIC|CODE]", shell_complete=_complete)
+@click.option("--man", is_flag=True, help="Print the manual page of a command, as roff.")
 @json_option
 @pass_session
-def help_(session: Session, words: tuple[str, ...]) -> None:
-    """Print the help of a command or a topic."""
-    if words == (_TOPIC,):
-        _print_exit_codes(session)
+def help_(session: Session, words: tuple[str, ...], man: bool) -> None:
+    """Print the help of a command or a topic.
+
+    The topics are exit-codes and errors. CODE is that of an error.
+    """
+    if words and not man and _print_topic(session, words):
         return
+    context = _context_of(words)
+    if man:
+        from dis_command.manual import manual_page
+
+        text = manual_page(context)
+    else:
+        text = context.get_help()
+    session.print_result(
+        lambda: {"schema_version": 1, "command": context.command_path, "text": text},
+        lambda: text,
+        paged=not man,
+    )
+
+
+def _print_topic(session: Session, words: tuple[str, ...]) -> bool:
+    """Print a topic, or what a code means; return whether the words name one."""
+    from dis_command.error_codes import is_code
+
+    if words == (_EXIT_CODES,):
+        _print_exit_codes(session)
+    elif words == (_ERRORS,):
+        _print_errors(session)
+    elif len(words) == 1 and is_code(words[0]):
+        _print_error(session, words[0])
+    else:
+        return False
+    return True
+
+
+def _context_of(words: tuple[str, ...]) -> click.Context:
     context = click.get_current_context().find_root()
     for word in words:
         group = context.command
@@ -32,11 +73,45 @@ def help_(session: Session, words: tuple[str, ...]) -> None:
         name, found, _ = group.resolve_command(context, [word])
         assert found is not None  # noqa: S101 - `resolve_command` refuses what is not there
         context = click.Context(found, info_name=name, parent=context)
-    text = context.get_help()
+    return context
+
+
+def _print_errors(session: Session) -> None:
+    from dis_command.error_codes import error_kinds
+
+    kinds = error_kinds()
     session.print_result(
-        lambda: {"schema_version": 1, "command": context.command_path, "text": text},
-        lambda: text,
+        lambda: {"schema_version": 1, "errors": [vars(kind) for kind in kinds]},
+        lambda: "\n".join(f"{kind.code}  {kind.meaning}" for kind in kinds),
         paged=True,
+    )
+
+
+def _print_error(session: Session, code: str) -> None:
+    from difflib import get_close_matches
+
+    from dis_command.error_codes import error_kinds
+    from dis_command.exit_codes import EXIT_CODES
+
+    kinds = {kind.code: kind for kind in error_kinds()}
+    if code not in kinds:
+        close = " or ".join(map(repr, get_close_matches(code, kinds, n=3)))
+        raise click.UsageError(
+            f"No error has the code {code}." + (f" Did you mean {close}?" if close else "")
+        )
+    kind = kinds[code]
+    session.print_result(
+        lambda: {"schema_version": 1, "error": vars(kind)},
+        lambda: "\n".join(
+            filter(
+                None,
+                (
+                    f"{kind.code}: {kind.meaning}",
+                    kind.advice,
+                    f"Exit code {kind.exit_code}: {EXIT_CODES[kind.exit_code]}.",
+                ),
+            )
+        ),
     )
 
 

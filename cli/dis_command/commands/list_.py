@@ -41,6 +41,7 @@ def _document(store: "Store", run: "RunSummary") -> dict[str, Any]:
         "date": run.date,
         "engine": run.engine,
         "grade": run.grade,
+        "artifact_digests_verified": run.verified,
         "size": run.size,
         "problem": run.problem,
     }
@@ -61,4 +62,5 @@ def _row(run: "RunSummary") -> tuple[str, ...]:
 
     date = f"{run.date[:10]} {run.date[11:19]}Z" if run.date else "-"
     size = size_text(run.size) if run.problem is None else "-"
-    return (run.names[0], run.model or "-", date, run.engine or "-", run.grade, size)
+    grade = run.grade if run.verified else f"{run.grade}, DIGESTS NOT VERIFIED"
+    return (run.names[0], run.model or "-", date, run.engine or "-", grade, size)

@@ -9,6 +9,7 @@ from dis_command.command import (
     chosen_config,
     command,
     config_arguments,
+    dry_run_option,
     json_option,
     pass_session,
     set_option,
@@ -17,6 +18,7 @@ from dis_command.session import Session
 
 if TYPE_CHECKING:
     from dis_derivations.lock.document import Lock
+    from dis_derivations.lock.making import PlannedLock
 
 
 @command(
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--update", multiple=True, metavar="NAME", help="Pin this artifact again; repeatable."
 )
+@dry_run_option
 @set_option
 @json_option
 @pass_session
@@ -45,6 +48,7 @@ def lock(
     config_option: str | None,
     output: Path | None,
     update: tuple[str, ...],
+    dry_run: bool,
     overrides: tuple[str, ...],
 ) -> None:
     """Pin every file of a manifest to its digest.
@@ -54,11 +58,15 @@ def lock(
     stays pinned until its source changes in the manifest or --update names it.
     """
     from dis_derivations.lock.location import LockLocation
-    from dis_derivations.lock.making import make_lock
+    from dis_derivations.lock.making import make_lock, plan_new_lock
     from dis_derivations.manifest.loading import load_manifest
 
     loaded = load_manifest(Path(chosen_config(config, config_option)), overrides)
     location = LockLocation.of(loaded.raw) if output is None else LockLocation(output)
+    if dry_run:
+        with session.open_store() as store:
+            _show_plan(session, plan_new_lock(store, loaded, location, update=update))
+        return
     with session.open_store() as store, session.reporting() as reporter:
         made, path = make_lock(store, loaded, location, update=update, reporter=reporter)
     session.print_result(lambda: _document(made, path), lambda: _text(made))
@@ -84,3 +92,35 @@ def _text(lock: "Lock") -> str:
     return aligned(
         [(file.name, file.path, size_text(file.size), str(file.digest)) for file in lock.artifacts]
     )
+
+
+def _show_plan(session: Session, plan: "PlannedLock") -> None:
+    files = [
+        {"name": read.group.name, "path": file.path, "size": read.source.size(file.path) or 0}
+        for read in plan.reads
+        for file in read.files
+    ]
+    size = sum(read.size for read in plan.reads)
+    session.print_result(
+        lambda: {
+            "schema_version": 1,
+            "dry_run": True,
+            "path": None if plan.path is None else str(plan.path),
+            "written": plan.written,
+            "reads": files,
+            "bytes": size,
+            "kept": plan.kept,
+        },
+        lambda: _plan_text(plan, files, size),
+    )
+
+
+def _plan_text(plan: "PlannedLock", files: list[dict[str, Any]], size: int) -> str:
+    from dis_command.table import aligned
+    from dis_command.terminal import count_text, size_text
+
+    rows = [(file["name"], file["path"], size_text(file["size"])) for file in files]
+    kept = f"{count_text(plan.kept, 'file stays', 'files stay')} pinned as they are"
+    place = f"{plan.path} would {'be written' if plan.written else 'not change'}"
+    read = f"{count_text(len(files), 'file')} would be read, {size_text(size)}"
+    return "\n".join([*aligned(rows).splitlines(), f"{read}; {kept}; {place}"])

@@ -18,9 +18,9 @@ from dis_command.command import (
     split_target,
 )
 from dis_command.session import Session
+from dis_command.unverified import unverified_option, warn_after, warn_before
 
 if TYPE_CHECKING:
-    from dis_derivations.realisation.dry_run import DryRun
     from dis_derivations.realisation.target import RealisedTarget
     from dis_store import Store
 
@@ -64,6 +64,7 @@ class RealizeCommand(DisCommand):
 )
 @set_option
 @click.option("--locked", is_flag=True, help="Fail when the lock is missing or stale.")
+@unverified_option
 @click.option(
     "--keep-going", is_flag=True, help="After a failure, build what does not depend on it."
 )
@@ -83,6 +84,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     rebuild: int,
     overrides: tuple[str, ...],
     locked: bool,
+    unverified: bool,
     keep_going: bool,
     dry_run: bool,
     no_substitute: bool,
@@ -94,6 +96,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     differ.
     """
     del no_substitute  # there are no substituters in this version
+    from dis_command.planned_builds import show_plan
     from dis_derivations.realisation.manifest_target import plan_target, realise_target
     from dis_derivations.realisation.target import DEFAULT_TARGET, TargetRequest
 
@@ -103,6 +106,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         target=target,
         overrides=overrides,
         locked=locked,
+        verify_digests=not unverified,
         jobs=job_count(jobs),
         keep_going=keep_going,
         rebuilds=rebuild,
@@ -113,33 +117,14 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         if name is not None:
             store.root(name)  # refuses a bad name now, and not after the build
         if dry_run:
-            return _show_plan(session, plan_target(store, request))
+            show_plan(session, plan_target(store, request))
+            return 0
+        if unverified:
+            warn_before(session)
         with session.reporting() as reporter:
             realised = realise_target(store, request, reporter)
+        warn_after(session, realised)
         return _show_result(session, store, realised)
-
-
-def _show_plan(session: Session, plan: "DryRun") -> int:
-    from dis_command.realised_documents import dry_run_document
-
-    session.print_result(lambda: dry_run_document(plan), lambda: _plan_text(plan))
-    return 0
-
-
-def _plan_text(plan: "DryRun") -> str:
-    from dis_command.terminal import count_text, size_text
-
-    if plan.locks:
-        return "the manifest would be locked first; what is to be built is known after that"
-    if not plan.builds:
-        return "nothing would be built"
-    fetched = sum(build.fetched_bytes for build in plan.builds)
-    head = f"{count_text(len(plan.builds), 'build')} would be made"
-    lines = [head + (f", {size_text(fetched)} fetched:" if fetched else ":")]
-    for build in plan.builds:
-        size = f"  {size_text(build.fetched_bytes)}" if build.fetched_bytes else ""
-        lines.append(f"  {build.name}  {build.derivation[:12]}{size}")
-    return "\n".join(lines)
 
 
 def _show_result(session: Session, store: "Store", realised: "RealisedTarget") -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dis_command import completion
-from dis_command.command import command, json_option, pass_session, ref_argument
+from dis_command.command import command, json_option, pass_session, ref_argument, yes_option
 from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_command.session import Session
 
@@ -74,23 +74,36 @@ def list_(session: Session) -> None:
     metavar="NAME...",
     shell_complete=completion.root_names,
 )
+@yes_option
 @json_option
 @pass_session
-def remove(session: Session, names: tuple[str, ...]) -> None:
+def remove(session: Session, names: tuple[str, ...], yes: bool) -> None:
     """Let go of what a name keeps.
 
-    Nothing is deleted; the next dis gc frees what no other root keeps.
+    Nothing is deleted; the next dis gc frees what no other root keeps. On a
+    terminal, it says how much that is and asks first.
     """
+    from dis_command.confirmation import can_ask
     from dis_derivations.runs.roots import check_names
 
     with session.open_store() as store:
         damaged = check_names(store, names)
+        if not yes and can_ask():
+            _ask(store, names)
         for name in names:
             store.remove_root(name)
     session.print_result(lambda: {"schema_version": 1, "removed": list(names)}, lambda: "")
     for name in damaged:
         session.say(f"the record of {name} was damaged; what it kept is not known")
     session.say(f"removed {', '.join(names)}; dis gc frees what no other root keeps")
+
+
+def _ask(store: "Store", names: tuple[str, ...]) -> None:
+    from dis_command.confirmation import ask
+    from dis_command.giving_up import loss_without
+
+    loss = loss_without(store, names)
+    ask("what these roots keep is not known" if loss is None else str(loss))
 
 
 def _document(store: "Store", name: str, root: "Root") -> dict[str, Any]:

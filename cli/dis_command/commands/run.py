@@ -9,6 +9,7 @@ from dis_command.command import (
     chosen_config,
     command,
     config_arguments,
+    force_option,
     job_count,
     jobs_option,
     json_option,
@@ -16,6 +17,7 @@ from dis_command.command import (
     set_option,
 )
 from dis_command.session import Session
+from dis_command.unverified import unverified_option, warn_after, warn_before
 
 if TYPE_CHECKING:
     from dis_derivations.realisation.target import RealisedTarget
@@ -47,6 +49,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="FILE",
     help="Write a copy of run_log.json here as well.",
 )
+@unverified_option
+@force_option
 @set_option
 @click.option("--name", metavar="ROOT", help="Keep the run under this name.")
 @jobs_option
@@ -59,6 +63,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     run_dir: Path | None,
     token_output: Path | None,
     run_log_output: Path | None,
+    unverified: bool,
+    force: bool,
     overrides: tuple[str, ...],
     name: str | None,
     jobs: int | None,
@@ -71,34 +77,46 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     from dis_derivations.lock.input_files import refuse_inputs
     from dis_derivations.realisation.manifest_target import realise_target
     from dis_derivations.realisation.target import TargetRequest
+    from dis_derivations.runs.output_file import check_place
     from dis_derivations.runs.run_directory import RUN_LOG, copy_file
 
     path = Path(chosen_config(config, config_option))
-    request = TargetRequest(config=path, overrides=overrides, jobs=job_count(jobs), root=name)
+    request = TargetRequest(
+        config=path,
+        overrides=overrides,
+        verify_digests=not unverified,
+        jobs=job_count(jobs),
+        root=name,
+    )
     refuse_inputs(path, overrides, (token_output, run_log_output))
+    for output in (token_output, run_log_output):
+        if output is not None:
+            check_place(output)  # now, and not after the work
     with session.open_store() as store:
         if name is not None:
             store.root(name)  # refuses a bad name now, and not after the build
+        if unverified:
+            warn_before(session)
         with session.reporting() as reporter:
             realised = realise_target(store, request, reporter)
-        directory = _lay_out(store, realised, request.config, overrides, run_dir)
+        warn_after(session, realised)
+        directory = _lay_out(store, realised, run_dir)
         for source, copy in (("tokens.json", token_output), (RUN_LOG, run_log_output)):
             if copy is not None:
-                copy_file(directory / source, copy)
+                copy_file(directory / source, copy, replace=force)
         session.print_result(lambda: _document(store, realised, directory), lambda: str(directory))
 
 
-def _lay_out(
-    store: "Store",
-    realised: "RealisedTarget",
-    config: Path,
-    overrides: tuple[str, ...],
-    run_dir: Path | None,
-) -> Path:
-    from dis_derivations.runs.run_directory import directory_of_run, lay_out
+def _lay_out(store: "Store", realised: "RealisedTarget", run_dir: Path | None) -> Path:
+    from dis_derivations.runs.run_directory import directory_for, lay_out, run_id_of
 
-    directory = run_dir or directory_of_run(store, realised.outputs["bundle"], config, overrides)
-    return lay_out(store, realised.outputs["bundle"], realised.outputs.get("log"), directory)
+    bundle = realised.outputs["bundle"]
+    directory = run_dir or directory_for(
+        realised.output_directory,
+        run_id=run_id_of(store, bundle),
+        manifest_name=realised.name,
+    )
+    return lay_out(store, bundle, realised.outputs.get("log"), directory)
 
 
 def _document(store: "Store", realised: "RealisedTarget", directory: Path) -> dict[str, object]:

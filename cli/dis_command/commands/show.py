@@ -8,6 +8,7 @@ from dis_command.session import Session
 if TYPE_CHECKING:
     from dis_derivations.runs.bundle_documents import Bundle
     from dis_derivations.runs.transcript import Exchange
+    from dis_store import Digest, Store
 
 
 @command(
@@ -34,14 +35,30 @@ def show(session: Session, ref: str) -> None:
     with session.open_store(reading=True) as store:
         bundle = load_bundle(resolve(store, ref).bundle(store))
         exchanges = transcript(bundle, store)
-    session.print_result(lambda: _document(bundle, exchanges), lambda: _text(exchanges), paged=True)
+        weights = _weights(store, bundle) if session.as_json else None
+    session.print_result(
+        lambda: _document(bundle, exchanges, weights),
+        lambda: _text(bundle, exchanges),
+        paged=True,
+    )
 
 
-def _document(bundle: "Bundle", exchanges: list["Exchange"]) -> dict[str, Any]:
+def _weights(store: "Store", bundle: "Bundle") -> "Digest | None":
+    """Return the digest of the tensors that a run used, whatever files they lay in; None where it is not known."""
+    weights = bundle.document.inputs.get("weights")
+    return None if weights is None or not store.is_valid(weights) else store.tensor_set(weights)
+
+
+def _document(
+    bundle: "Bundle", exchanges: list["Exchange"], weights: "Digest | None"
+) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "name": bundle.document.name,
         "run_id": str(bundle.document.run_id),
+        "grade": bundle.document.grade,
+        "artifact_digests_verified": bundle.document.unverified is None,
+        "weights": weights,
         "exchanges": [
             {
                 "id": exchange.id,
@@ -58,8 +75,16 @@ def _document(bundle: "Bundle", exchanges: list["Exchange"]) -> dict[str, Any]:
     }
 
 
-def _text(exchanges: list["Exchange"]) -> str:
-    return "\n\n".join(_exchange_text(exchange) for exchange in exchanges)
+def _text(bundle: "Bundle", exchanges: list["Exchange"]) -> str:
+    return "\n\n".join([*_warning(bundle), *map(_exchange_text, exchanges)])
+
+
+def _warning(bundle: "Bundle") -> list[str]:
+    if bundle.document.unverified is None:
+        return []
+    from dis_command.unverified import unverified_text
+
+    return [f"WARNING: {unverified_text(bundle.document.unverified)}"]
 
 
 def _exchange_text(exchange: "Exchange") -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dis_command import completion
-from dis_command.command import command, json_option, pass_session, ref_argument
+from dis_command.command import command, force_option, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     default=Path(),
     help="Where the report goes.  [default: the working directory]",
 )
+@force_option
 @json_option
 @pass_session
 def verify(
@@ -44,6 +45,7 @@ def verify(
     bundle_a: str | None,
     bundle_b: str | None,
     output_dir: Path,
+    force: bool,
 ) -> int:
     """Grade two runs against each other and write a report.
 
@@ -59,7 +61,7 @@ def verify(
     with session.open_store(reading=True) as store:
         a, b = _readers(session, store, chosen)
         report = verify_bundles(a, b, store=store)
-    for path in write_report(report, output_dir):
+    for path in write_report(report, output_dir, replace=force):
         session.say(f"wrote {path}")
     session.print_result(report.to_json, lambda: render_verify(report))
     return 0 if report.conformant else 1

@@ -37,8 +37,19 @@ def stopping_line(text: str, time: str) -> str:
     return _line(time, "stopping", "dis", text, None, [])
 
 
+def error_line(what: str, error: dict[str, Any], time: str) -> str:
+    """Return why the command failed as one line with its newline: the last one."""
+    return _line(time, "error", "dis", what, None, [], error=error)
+
+
 def _line(
-    time: str, kind: str, subject: str, text: str, seconds: float | None, measures: list[Any]
+    time: str,
+    kind: str,
+    subject: str,
+    text: str,
+    seconds: float | None,
+    measures: list[Any],
+    **more: object,
 ) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -48,6 +59,7 @@ def _line(
         "text": text,
         "seconds": None if seconds is None else round(seconds, 3),
         "measures": measures,
+        **more,
     }
     return json.dumps(document) + "\n"
 

@@ -11,6 +11,8 @@ from dis_store.errors import InvalidInputError
 class UnreadableWeightsError(InvalidInputError):
     """A weight file cannot be read, is truncated, contradicts itself, or is no safetensors file."""
 
+    code = "E0220"
+
 
 def open_regular(path: Path, *, name: str) -> BinaryIO:
     """Open the regular file at `path`, which messages call `name`.

@@ -16,6 +16,8 @@ _FORBIDDEN = frozenset('/\\:*?"<>|')
 class InvalidIndexError(InvalidInputError):
     """The index of a checkpoint is malformed, or does not agree with the files beside it."""
 
+    code = "E0222"
+
 
 def decode_index(data: bytes, *, name: str) -> Mapping[str, str]:
     """Return which file holds which tensor, from the bytes of the index called `name`.

@@ -41,9 +41,13 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 class UnsafeWeightsError(InvalidInputError):
     """A file of a model could run code when it is loaded."""
 
+    code = "E0221"
+
 
 class UnsupportedWeightsError(UnfitEnvironmentError):
     """A file of a model has a format that this version does not handle."""
+
+    code = "E0520"
 
 
 def check_weight_file(name: str, source: Path, *, allow_remote_code: bool = False) -> None:

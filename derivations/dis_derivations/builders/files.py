@@ -27,7 +27,8 @@ class FilesBuilder:
             context.check_interrupted()
             gauge.add(amount)
 
-        with context.store.new_tree(expected_bytes=size) as tree:
+        count_of_files = len(args["files"])
+        with context.store.new_tree(expected_bytes=size, expected_files=count_of_files) as tree:
             context.sources.fetch(
                 args["kind"], args["files"], tree, context.check_interrupted, count
             )

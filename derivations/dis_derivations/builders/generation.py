@@ -11,12 +11,11 @@ from dis_derivations.realisation.building import BuildContext
 from dis_derivations.realisation.events import Measure
 from dis_derivations.runs.bundle import ENGINE_DOCUMENT, TOKENS_DOCUMENT
 from dis_derivations.runs.recording import ResultRecorder
+from dis_derivations.runs.run_directory import RUN_LOG
 from dis_store import canonical_json, strict_json
 from dis_store.contents import changed
 from dis_store.digest import Digest
 from dis_store.hashing import hash_descriptor
-
-RUN_LOG = "run_log.json"
 
 
 class GenerationBuilder:

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dis_derivations.builders.requests import REQUESTS_DOCUMENT
+from dis_derivations.lock.unverified_digests import MEMBER
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.runs import bundle
+from dis_derivations.runs.run_directory import RUN_LOG
+from dis_derivations.runs.unverified_run_log import unverified_run_log
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
 
@@ -38,6 +41,8 @@ class RunBuilder:
         }
         if results.log is not None:
             context.log_files["generation"] = results.log
+        if MEMBER in args:
+            _log_unverified(context, args[MEMBER])
         context.log_files.update(context.observed)
         with context.store.new_tree() as tree:
             for path, document in documents.items():
@@ -46,6 +51,17 @@ class RunBuilder:
                 if path in bundle.REFERENCED_RESULTS:
                     tree.reference(path, results.object, path)
             return {"bundle": tree.register()}
+
+
+def _log_unverified(context: BuildContext, unverified: Mapping[str, Any]) -> None:
+    """Say in the logs of the run what was not verified; those of its generation are shared with runs that were."""
+    count = len(unverified["files"])
+    context.log.write(f"WARNING: the digests of the lock were not verified, those of {count} files")
+    log = context.inputs["results"].log
+    if log is None or RUN_LOG not in {file.path for file in context.store.files(log)}:
+        return
+    document = _read(context, log, RUN_LOG)
+    context.log_files[RUN_LOG] = canonical_json.encode(unverified_run_log(document, unverified))
 
 
 def _read(context: BuildContext, digest: Digest, path: str) -> Any:

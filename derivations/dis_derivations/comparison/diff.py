@@ -46,6 +46,11 @@ def diff_bundles(a: BundleReader, b: BundleReader, *, store: ObjectFiles | None)
 def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
     """Return what a reader of a comparison must not miss."""
     said = [MOCK_NOTE] if is_mock(found.a) or is_mock(found.b) else []
+    said += [
+        f"{label}: the digests of the lock were not verified; {bundle.document.unverified.statement}"
+        for label, bundle in (("A", found.a), ("B", found.b))
+        if bundle.document.unverified is not None
+    ]
     kinds = [cause.kind.replace("_", " ") for cause in upstream.causes if cause.kind != "capture"]
     if found.same and kinds:
         said.append(f"same results although something upstream differs: {', '.join(kinds)}")

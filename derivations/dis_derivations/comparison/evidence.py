@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dis_derivations.comparison.json_changes import ABSENT, Change, json_changes
 from dis_derivations.comparison.manifest_changes import CauseKind, ManifestChange, manifest_changes
 from dis_derivations.comparison.request_changes import request_changes
-from dis_derivations.comparison.weight_changes import tensor_changes
+from dis_derivations.comparison.weight_changes import WeightChanges, weight_changes
+from dis_derivations.comparison.weights import Weights
 from dis_derivations.engines.registry import engine_kind
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_derivations.runs.bundle_reader import ObjectFiles
 from dis_store import strict_json
 from dis_store.digest import Digest
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
 
 CLOSURE_DOCUMENT = "closure.json"
 # The parts of a model: an input of the run, and an artifact of the lock.
@@ -59,6 +61,25 @@ class Runs:
         """Return whether both runs were made of the same object of a name."""
         return self.a.document.inputs.get(name) == self.b.document.inputs.get(name)
 
+    @cached_property
+    def weights(self) -> WeightChanges | None:
+        """Which tensors differ; None unless the store has tensors of both runs."""
+        a, b = self.a.document.inputs.get("weights"), self.b.document.inputs.get("weights")
+        store = self.store
+        if store is None or a is None or b is None or not (store.is_valid(a) and store.is_valid(b)):
+            return None
+        try:
+            left, right = Weights.of(store, a), Weights.of(store, b)
+        except IntegrityError:
+            # Damage of the weights is for `dis store verify`; what was computed with them can be compared all the same.
+            return None
+        return weight_changes(left, right) if left.tensors and right.tensors else None
+
+    @property
+    def same_weights(self) -> bool:
+        """Whether both runs are known to have used the same tensors, whatever files they lie in."""
+        return self.same_input("weights") or (self.weights is not None and self.weights.same)
+
     def declared_of(self, kind: str) -> tuple[Change, ...]:
         """Return the manifest fields of a kind that differ."""
         return tuple(each.change for each in self.declared if each.kind == kind)
@@ -66,15 +87,16 @@ class Runs:
 
 def _part(kind: CauseKind) -> Callable[[Runs], tuple[Change, ...]]:
     def evidence(runs: Runs) -> tuple[Change, ...]:
-        if runs.same_input(kind):
+        if runs.same_input(kind) or (kind == "weights" and runs.same_weights):
             return ()
-        details = (*_locked_files(runs, PARTS[kind]), *_contents(runs, kind))
+        details = (*locked_files(runs, PARTS[kind]), *_contents(runs, kind))
         return details or (object_change(runs, kind),)
 
     return evidence
 
 
-def _locked_files(runs: Runs, artifact: str) -> tuple[Change, ...]:
+def locked_files(runs: Runs, artifact: str) -> tuple[Change, ...]:
+    """Return the files of a part of the model that are not the same."""
     left, right = _digests(runs.a, artifact), _digests(runs.b, artifact)
     return tuple(
         Change("file", path, left.get(path, ABSENT), right.get(path, ABSENT))
@@ -84,6 +106,10 @@ def _locked_files(runs: Runs, artifact: str) -> tuple[Change, ...]:
 
 
 def _digests(bundle: Bundle, artifact: str) -> dict[str, str]:
+    """Return the digests of the files that were used, by path."""
+    unverified = bundle.document.unverified
+    if unverified is not None:
+        return {path: str(digest) for path, digest in unverified.used_in(artifact).items()}
     entries = bundle.lock.get("artifacts", [])
     return {
         str(entry.get("path")): str(entry.get("digest"))
@@ -99,7 +125,7 @@ def _contents(runs: Runs, kind: CauseKind) -> tuple[Change, ...]:
     if store is None or a is None or b is None or not (store.is_valid(a) and store.is_valid(b)):
         return ()
     if kind == "weights":
-        return tensor_changes(store, a, b)
+        return () if runs.weights is None else runs.weights.to_changes()
     if kind != "config":
         return ()
     before = {file.path: file.blake3 for file in store.files(a)}

@@ -60,7 +60,7 @@ def _identity(label: str, run: RunIdentity) -> list[str]:
         printable(run.name),
         bundle,
         f"run {run.run_id.hex[:12]}",
-        f"engine {run.engine}",
+        f"engine {run.engine}" + ("" if run.verified else ", DIGESTS NOT VERIFIED"),
     ]
 
 

@@ -26,6 +26,7 @@ class RunIdentity:
     Attributes:
         bundle: The bundle's digest; None for a directory of files.
         results: The digest of the results object that the bundle names.
+        verified: Whether the run was held to the digests of its lock.
     """
 
     bundle: Digest | None
@@ -35,6 +36,7 @@ class RunIdentity:
     name: str
     engine: str
     results: Digest
+    verified: bool
 
     @classmethod
     def of(cls, bundle: Bundle) -> "RunIdentity":
@@ -48,6 +50,7 @@ class RunIdentity:
             name=document.name,
             engine=bundle.engine_name,
             results=document.results,
+            verified=document.unverified is None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -60,6 +63,7 @@ class RunIdentity:
             "name": self.name,
             "engine": self.engine,
             "results": str(self.results),
+            "artifact_digests_verified": self.verified,
         }
 
 

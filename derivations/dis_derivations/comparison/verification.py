@@ -72,11 +72,20 @@ def _grade(
     """Return the first grade that applies, in the order of docs/guides/comparing-runs.md."""
     if not hardware.conforms:
         return "non_conformant_hardware"
-    if not _same_software(found, upstream) or is_mock(found.a) or is_mock(found.b):
+    if not _same_software(found, upstream) or any(map(_is_no_evidence, (found.a, found.b))):
         return "non_conformant_software"
     if any(outcome.outcome == "failed" for outcome in outcomes):
         return "mismatch_outputs"
     return "conformant"
+
+
+def _is_no_evidence(run: Bundle) -> bool:
+    """Whether a run shows nothing about its manifest and lock, whatever came out of it."""
+    return is_mock(run) or not _was_verified(run)
+
+
+def _was_verified(run: Bundle) -> bool:
+    return run.document.unverified is None
 
 
 def _same_software(found: Examination, upstream: Upstream) -> bool:
@@ -122,6 +131,11 @@ def _notes(
     said: list[str] = []
     if is_mock(found.a) or is_mock(found.b):
         said.append("a mock run is never evidence: the grade is at best non_conformant_software")
+    if not (_was_verified(found.a) and _was_verified(found.b)):
+        said.append(
+            "a run whose digests were not verified is never conformant: "
+            "the grade is at best non_conformant_software"
+        )
     if not hardware.applies:
         said.append(CONSTRAINTS_DO_NOT_APPLY)
     for outcome in outcomes:

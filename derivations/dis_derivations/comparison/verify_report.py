@@ -104,35 +104,51 @@ class VerifyReport:
         }
 
 
-def write_report(report: VerifyReport, directory: Path) -> tuple[Path, Path]:
+def write_report(
+    report: VerifyReport, directory: Path, *, replace: bool = False
+) -> tuple[Path, Path]:
     """Write `verify_report.json` and `verify_summary.txt` into a directory, which is made if need be.
+
+    A report takes the place of an earlier one.
+
+    Args:
+        report: The report.
+        directory: Where both files go.
+        replace: Whether they may take the place of anything else.
 
     Returns:
         The paths of both files.
 
     Raises:
+        OutputExistsError: There is a file that is no report.
         UnfitEnvironmentError: They cannot be written.
     """
     import json
 
     from dis_derivations.comparison.render_verify import render_verify
-    from dis_store.errors import UnfitEnvironmentError
+    from dis_derivations.runs.output_file import write_file
 
     text = json.dumps(
         report.to_json(), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False
     )
     document, summary = directory / "verify_report.json", directory / "verify_summary.txt"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        document.write_text(f"{text}\n", encoding="utf-8")
-        summary.write_text(render_verify(report), encoding="utf-8")
-    except OSError as error:
-        raise UnfitEnvironmentError(
-            f"the report cannot be written into {directory}",
-            cause=error.strerror,
-            hint="name another directory: --output-dir DIR",
-        ) from error
+    # The summary of a report lies beside it, and goes with it.
+    over = replace or _is_report(document)
+    write_file(document, f"{text}\n".encode(), replace=over)
+    write_file(summary, render_verify(report).encode(), replace=over)
     return document, summary
+
+
+def _is_report(path: Path) -> bool:
+    """Tell whether a file says that it is the report of a verification."""
+    from dis_store import strict_json
+    from dis_store.errors import InvalidInputError
+
+    try:
+        document = strict_json.decode(path.read_bytes(), name=str(path))
+    except (OSError, InvalidInputError):
+        return False
+    return isinstance(document, dict) and document.get("kind") == VERIFY_KIND
 
 
 def _comparison_json(outcome: RuleOutcome, found: Examination) -> dict[str, Any]:

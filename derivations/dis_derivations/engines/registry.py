@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dis_derivations.graph.derivation import PlatformClass
-from dis_store.errors import UnfitEnvironmentError
+from dis_store.errors import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def engine_kind(backend: str) -> EngineKind:
         UnfitEnvironmentError: This version of dis cannot run that engine.
     """
     if backend not in _KINDS:
-        raise UnfitEnvironmentError(
+        raise UnsupportedError(
             f"the engine {backend!r} is not available in this version of dis",
             cause=f"runtime.execution.backend is {backend!r}; this version runs {', '.join(sorted(_KINDS))}",
             hint="add --set runtime.execution.backend=reference to run the model on the reference engine",

@@ -14,6 +14,7 @@ from dis_derivations.engines.registry import EngineKind, engine_kind
 from dis_derivations.graph.derivation import Derivation, OutputReference
 from dis_derivations.graph.graph import Graph, graph_of
 from dis_derivations.lock.document import Lock
+from dis_derivations.lock.unverified_digests import MEMBER, UnverifiedDigests
 from dis_derivations.manifest.artifact_groups import (
     CHAT_TEMPLATE,
     CONFIG,
@@ -40,8 +41,14 @@ _MODEL_PARTS = ("weights", "tokenizer", "config", "chat_template")
 _REQUIRED = ("weights", "tokenizer", "config")
 
 
-def compile_graph(loaded: LoadedManifest, lock: Lock) -> Graph:
+def compile_graph(loaded: LoadedManifest, lock: Lock, present: Lock | None = None) -> Graph:
     """Return the graph of a manifest with its lock.
+
+    Args:
+        loaded: The manifest.
+        lock: What it is locked to.
+        present: The same files with the digests that they have at their sources, where those of `lock` are not to be
+            verified. They are what is used; only the run knows that they are not what was locked.
 
     Raises:
         InvalidInputError: The lock lacks an artifact that the manifest needs.
@@ -50,17 +57,12 @@ def compile_graph(loaded: LoadedManifest, lock: Lock) -> Graph:
     document = loaded.document
     name = document["metadata"]["name"]
     engine = engine_kind(document["runtime"]["execution"]["backend"])
-    fixed = _fixed_outputs(name, lock)
+    fixed = _fixed_outputs(name, lock if present is None else present)
     requests = _requests(name, document, fixed)
     closure = _closure(name, document, engine, fixed)
     generation = _generation(name, document, engine, closure, requests)
-    run = _run(
-        loaded,
-        lock,
-        engine,
-        fixed,
-        {"closure": closure, "requests": requests, "results": generation},
-    )
+    made = {"closure": closure, "requests": requests, "results": generation}
+    run = _run(loaded, _lock_args(lock, present), engine, fixed, made)
     derivations = [*fixed.values(), requests, closure, generation, run]
     targets = {label: derivation.digest for label, derivation in fixed.items()}
     for derivation in (requests, closure, generation, run):
@@ -183,9 +185,17 @@ def _generation(
     )
 
 
+def _lock_args(lock: Lock, present: Lock | None) -> dict[str, Any]:
+    """Return what a run is told of its lock, and of digests that were not verified."""
+    if present is None:
+        return {"lock": dict(lock.used)}
+    unverified = UnverifiedDigests.between(lock, present)
+    return {"lock": dict(lock.used), MEMBER: unverified.to_json()}
+
+
 def _run(
     loaded: LoadedManifest,
-    lock: Lock,
+    lock_args: Mapping[str, Any],
     engine: EngineKind,
     fixed: Mapping[str, Derivation],
     made: Mapping[str, Derivation],
@@ -203,7 +213,7 @@ def _run(
         args={
             "manifest": dict(loaded.used),
             "manifest_id": str(loaded.manifest_id),
-            "lock": dict(lock.used),
+            **lock_args,
         },
         platform=engine.platform,
         outputs=("bundle", "log"),

@@ -1,6 +1,5 @@
 """Bringing the files of an artifact into the store, which is what locking a local source is."""
 
-import getpass
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from dis_derivations.graph.keys import fixed_output_key
 from dis_derivations.lock.document import LockedFile
 from dis_derivations.lock.staleness import retrieval_of
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile
+from dis_derivations.realisation.recorded_user import recorded_user
 from dis_derivations.sources.source import Source, WantedFile, uncounted
 from dis_store.digest import Digest, Sha256
 
@@ -61,7 +61,7 @@ def ingest_group(
     """
     started_at = now()
     wanted = [WantedFile(file.path) for file in plan.files]
-    with store.new_tree(expected_bytes=plan.size) as tree:
+    with store.new_tree(expected_bytes=plan.size, expected_files=len(plan.files)) as tree:
         written = plan.source.fetch(wanted, tree, check_interrupted, on_bytes)
         pairs = zip(plan.files, written, strict=True)
         mismatches = [
@@ -118,7 +118,7 @@ def _record(store: "Store", locked: list[LockedFile], digest: Digest, started_at
         started_at=started_at,
         finished_at=now(),
         host=socket.gethostname(),
-        user=_user(),
+        user=recorded_user(),
     )
     # Under the lock, so that of several processes that read the same bytes only one says so; reading
     # them again is no news about them.
@@ -126,10 +126,3 @@ def _record(store: "Store", locked: list[LockedFile], digest: Digest, started_at
         chosen = store.chosen(key)
         if chosen is None or chosen.outputs.get(OUTPUT) != digest:
             store.add_realisation(record)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dis_derivations.manifest import json_pointer
 from dis_derivations.manifest.reading import RawManifest, open_without_waiting
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 
 MAX_LOCK_BYTES = 64 * 1024 * 1024
 
@@ -88,12 +88,13 @@ class LockLocation:
         Raises:
             InvalidInputError, UnfitEnvironmentError: As `check_writable`; or it cannot be written.
         """
+        from dis_derivations.runs.output_file import write_file
+
         path = self.check_writable()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, data)
-        except OSError as error:
-            raise _unwritable(path, error.strerror) from error
+            write_file(path, data, replace=True)
+        except DisError as error:
+            raise _unwritable(path, error.cause or error.what) from error
         return path
 
 
@@ -107,15 +108,3 @@ def _unwritable(path: Path, cause: str | None) -> UnfitEnvironmentError:
         cause=cause,
         hint="name another file: --set artifacts.lockfile=PATH",
     )
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

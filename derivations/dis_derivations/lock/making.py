@@ -1,19 +1,63 @@
 """`dis lock` as a function: resolve what is not pinned yet, and write the lock where it belongs."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
-from dis_derivations.lock.resolution import always, resolve_lock
+from dis_derivations.lock.resolution import always, plan_lock, resolve_lock
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.events import Reporter
 from dis_derivations.realisation.silence import silent
 
 if TYPE_CHECKING:
     from dis_store import Store
+
+
+@dataclass(frozen=True)
+class PlannedLock:
+    """What making a lock would do.
+
+    Attributes:
+        path: Where it is, or would be written.
+        reads: What would be read into the store.
+        kept: How many files stay pinned as they are.
+        written: Whether the lock would be written anew.
+    """
+
+    path: Path | None
+    reads: tuple[GroupPlan, ...]
+    kept: int
+    written: bool
+
+
+def plan_new_lock(
+    store: "Store", loaded: LoadedManifest, location: LockLocation, *, update: Collection[str] = ()
+) -> PlannedLock:
+    """Return what `make_lock` would do, reading and writing nothing.
+
+    Raises:
+        LockRefusedError, InvalidInputError, UnfitEnvironmentError: As `make_lock`, as far as it can be told without
+            reading.
+    """
+    previous = _previous(location)
+    plans = tuple(plan_lock(loaded, previous=previous, update=update))
+    read = {plan.group.name for plan in plans}
+    kept = [file for file in (previous.artifacts if previous else ()) if file.name not in read]
+    # With nothing to be read, resolving does nothing but think.
+    same = not plans and resolve_lock(loaded, store, previous=previous) is previous
+    if not same:
+        location.check_writable()
+    return PlannedLock(location.path, plans, len(kept), written=not same)
+
+
+def _previous(location: LockLocation) -> Lock | None:
+    data = location.read()
+    name = "the embedded lock" if location.path is None else str(location.path)
+    return None if data is None else Lock.decode(data, name=name)
 
 
 def make_lock(
@@ -40,9 +84,7 @@ def make_lock(
         InvalidInputError: The lock that is there cannot be read, or `update` names no artifact.
         UnfitEnvironmentError: The lock cannot be written.
     """
-    data = location.read()
-    name = "the embedded lock" if location.path is None else str(location.path)
-    previous = None if data is None else Lock.decode(data, name=name)
+    previous = _previous(location)
 
     def check_reading(plans: Sequence[GroupPlan]) -> None:
         # Not after gigabytes were read for a lock that cannot be written.

@@ -50,16 +50,27 @@ class RefusedItem:
 
 
 class LockRefusedError(InvalidInputError):
-    """A manifest cannot be locked as it is.
+    """A manifest cannot be locked as it is, or its files cannot be taken as they are.
+
+    Each line of the cause is one thing that is refused, and why. Nothing was written.
+
+    Args:
+        manifest: Which.
+        items: What is wrong.
+        verbs: What the manifest and what the items cannot be.
 
     Attributes:
-        items: Everything that cannot be locked; the message lists them all.
+        items: Everything that is refused; the message lists them all.
     """
 
-    def __init__(self, manifest: Path, items: tuple[RefusedItem, ...]) -> None:
+    code = "E0211"
+
+    def __init__(
+        self, manifest: Path, items: tuple[RefusedItem, ...], verbs: tuple[str, str]
+    ) -> None:
         count = "1 item" if len(items) == 1 else f"{len(items)} items"
         super().__init__(
-            f"{manifest} cannot be locked, {count} cannot be pinned",
+            f"{manifest} cannot be {verbs[0]}, {count} cannot be {verbs[1]}",
             cause="\n".join(f"{item.name} {item.path}: {item.message}" for item in items),
             hint="\n".join(_hints(items)),
         )
@@ -67,13 +78,18 @@ class LockRefusedError(InvalidInputError):
 
 
 class LockUnavailableError(LockRefusedError):
-    """A manifest cannot be locked here or by this version; nothing in it need be wrong."""
+    """A manifest cannot be locked, or its files cannot be taken, here or by this version; it need not be wrong."""
 
+    code = "E0511"
     exit_code = 5
 
 
-def refuse(manifest: Path, items: Iterable[RefusedItem]) -> None:
-    """Raise when there is anything to refuse.
+def refuse(
+    manifest: Path,
+    items: Iterable[RefusedItem],
+    verbs: tuple[str, str] = ("locked", "pinned"),
+) -> None:
+    """Raise when there is anything to refuse, in the words of `verbs`.
 
     Raises:
         LockRefusedError: The manifest is at fault in at least one item.
@@ -87,7 +103,7 @@ def refuse(manifest: Path, items: Iterable[RefusedItem]) -> None:
     if not refused:
         return
     elsewhere = all(item.reason in _NOT_THE_MANIFESTS for item in refused)
-    raise (LockUnavailableError if elsewhere else LockRefusedError)(manifest, refused)
+    raise (LockUnavailableError if elsewhere else LockRefusedError)(manifest, refused, verbs)
 
 
 def group_refusals(

@@ -23,13 +23,13 @@ from dis_derivations.realisation.gauge import Gauge, measured
 from dis_derivations.realisation.silence import silent
 from dis_derivations.sources.registry import open_source
 from dis_derivations.sources.source import Source
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import InvalidInputError, MismatchError
 
 if TYPE_CHECKING:
     from dis_store import Store
 
 
-def _never_interrupted() -> None:
+def never_interrupted() -> None:
     """Let the work go on."""
 
 
@@ -43,7 +43,7 @@ def resolve_lock(
     *,
     previous: Lock | None,
     update: Collection[str] = (),
-    check_interrupted: Callable[[], None] = _never_interrupted,
+    check_interrupted: Callable[[], None] = never_interrupted,
     before_reading: Callable[[Sequence[GroupPlan]], None] = always,
     reporter: Reporter = silent,
 ) -> Lock:
@@ -76,7 +76,7 @@ def resolve_lock(
     plans = _plan(loaded, fresh)
     before_reading(plans)
     found: list[LockedFile] = [file for files in kept.values() for file in files]
-    with _reading(reporter, loaded, plans) as gauge:
+    with reading(reporter, loaded, plans) as gauge:
         mismatches: list[Mismatch] = []
         for plan in plans:
             locked, wrong = ingest_group(store, plan, check_interrupted, gauge.add)
@@ -94,9 +94,10 @@ def resolve_lock(
     return lock
 
 
-def _reading(
+def reading(
     reporter: Reporter, loaded: LoadedManifest, plans: Sequence[GroupPlan]
 ) -> AbstractContextManager[Gauge]:
+    """Return a gauge of the bytes that plans read, shown while the block runs."""
     files = sum(len(plan.files) for plan in plans)
     noun = "file" if files == 1 else "files"
     return measured(
@@ -108,13 +109,19 @@ def _reading(
     )
 
 
-def plan_lock(loaded: LoadedManifest) -> list[GroupPlan]:
-    """Return what locking a manifest from nothing would read; nothing is read.
+def plan_lock(
+    loaded: LoadedManifest, *, previous: Lock | None = None, update: Collection[str] = ()
+) -> list[GroupPlan]:
+    """Return what `resolve_lock` would read; nothing is read.
 
     Raises:
         LockRefusedError: Lists every item that cannot be pinned, and why.
+        InvalidInputError: `update` names no artifact.
     """
-    return _plan(loaded, artifact_groups(loaded))
+    groups = artifact_groups(loaded)
+    _check_names(update, groups)
+    kept = _kept(loaded, groups, previous, update)
+    return _plan(loaded, [group for group in groups if group.name not in kept])
 
 
 def _check_names(update: Collection[str], groups: list[ArtifactGroup]) -> None:
@@ -183,7 +190,7 @@ def _refuse_mismatches(mismatches: list[Mismatch]) -> None:
         for wrong in mismatches
     ]
     count = "1 file is" if len(lines) == 1 else f"{len(lines)} files are"
-    raise IntegrityError(
+    raise MismatchError(
         f"{count} not what the manifest declares",
         cause="\n".join(lines),
         hint="bring back the declared files, or declare the digests that were found",

@@ -45,10 +45,14 @@ class PlacedFault:
 class InvalidManifestError(InvalidInputError):
     """A manifest does not follow its schema.
 
+    Each line of the cause is one fault: file, line, column, JSON Pointer, what was found and what is allowed.
+
     Attributes:
         faults: The first `MAX_FAULTS_TOLD`, in the order of the schema; the message tells them.
         count: How many there are.
     """
+
+    code = "E0210"
 
     def __init__(self, raw: RawManifest, faults: Iterable[Fault]) -> None:
         found = list(dict.fromkeys(faults))

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 _MISSING = object()
+# More digits than any list needs; Python refuses to convert thousands of them.
+_INDEX_DIGITS = 18
 
 
 def from_tokens(tokens: Iterable[str | int]) -> str:
@@ -26,6 +28,11 @@ def parent(pointer: str) -> str:
     return pointer.rpartition("/")[0]
 
 
+def is_index(token: str) -> bool:
+    """Return whether a token may be the index of a list."""
+    return token.isdecimal() and len(token) <= _INDEX_DIGITS
+
+
 def exists(document: Any, pointer: str) -> bool:
     """Return whether the document has a member of that name."""
     return _find(document, pointer) is not _MISSING
@@ -42,7 +49,7 @@ def _find(document: Any, pointer: str) -> Any:
     for token in tokens(pointer):
         if isinstance(value, dict):
             value = value.get(token, _MISSING)
-        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+        elif isinstance(value, list) and is_index(token) and int(token) < len(value):
             value = value[int(token)]
         else:
             return _MISSING

@@ -119,10 +119,10 @@ def _key(container: Any, part: str, override: Override, walked: list[str]) -> An
             f"--set {override.text!r} leads nowhere",
             cause=f"{where} is a single value, without members",
         )
-    if not part.isdecimal() or int(part) > len(container):
+    if not json_pointer.is_index(part) or int(part) > len(container):
         raise InvalidInputError(
             f"--set {override.text!r} leads nowhere",
-            cause=f"{where} is a list of {len(container)}, and {part!r} is no index of it",
+            cause=f"{where} is a list of {len(container)}, and {part!r:.80} is no index of it",
             hint=f"indices go from 0; {len(container)} appends",
         )
     return int(part)

@@ -10,6 +10,7 @@ from dis_store.digest import Digest
 if TYPE_CHECKING:
     from dis_derivations.lock.document import Lock
     from dis_derivations.manifest.loading import LoadedManifest
+    from dis_derivations.realisation.dry_run import DryRun
     from dis_derivations.realisation.events import Reporter
     from dis_store import Store
 
@@ -47,6 +48,18 @@ def build_closure(
         "derivation": str(realised.derivation),
         **_described(store, realised.main_output),
     }
+
+
+def plan_closure(store: "Store", request: TargetRequest, *, update_lock: bool = False) -> "DryRun":
+    """Return what `build_closure` would build, without changing anything.
+
+    Raises:
+        DisError: As `build_closure` would, before any work.
+    """
+    from dis_derivations.realisation.manifest_target import plan_target
+
+    plan = plan_target(store, replace(request, target=_TARGET))
+    return replace(plan, locks=True, builds=()) if update_lock else plan
 
 
 def _described(store: "Store", closure: Digest) -> dict[str, Any]:

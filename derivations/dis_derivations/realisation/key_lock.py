@@ -1,6 +1,7 @@
 """Being the only builder of a key, after a wait that an interruption can end."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -35,14 +36,19 @@ def sole_builder(
 
     Raises:
         InterruptedBuildError: `stop` was set while another builder held the lock.
+        LockTimeoutError: Another builder held it for longer than the store has patience.
     """
-    told = False
+    began: float | None = None
 
     def refuse(holder: "LockHolder") -> None:
-        nonlocal told
-        if not told:
+        nonlocal began
+        if began is None:
+            began = time.monotonic()
             on_wait(holder)
-        told = True
+        if _is_over(store, began):
+            from dis_store.patience import timed_out
+
+            raise timed_out(f"the build {key[:12]} is made by another process", holder)
         raise _HeldElsewhereError
 
     with ExitStack() as stack:
@@ -54,3 +60,8 @@ def sole_builder(
                 if stop.wait(_SECONDS_BETWEEN_TRIES):
                     raise InterruptedBuildError("interrupted while another build went on") from None
         yield
+
+
+def _is_over(store: Store, began: float) -> bool:
+    seconds = None if store.patience is None else store.patience.seconds
+    return seconds is not None and time.monotonic() - began >= seconds

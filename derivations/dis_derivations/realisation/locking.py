@@ -1,13 +1,15 @@
 """The lock that a realisation works with: the one that is there, or one that is made first."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.lock.making import make_lock
+from dis_derivations.lock.present_files import read_present
 from dis_derivations.lock.staleness import stale_artifacts
+from dis_derivations.lock.unverified_digests import FLAG, UnverifiedDigests
 from dis_derivations.manifest.artifact_groups import WEIGHTS
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation import preflight
@@ -34,10 +36,22 @@ class LockState:
 
 @dataclass(frozen=True)
 class UsedLock:
-    """A lock that fits its manifest, with its bytes as they are where it is kept."""
+    """A lock that fits its manifest.
+
+    Attributes:
+        lock: The lock.
+        data: Its bytes as they are where it is kept.
+        present: The same files with the digests that were found, where those of the lock are not to be verified.
+    """
 
     lock: Lock
     data: bytes
+    present: Lock | None = None
+
+    @property
+    def unverified(self) -> UnverifiedDigests | None:
+        """What is used in place of what the lock declares; None where the lock is held to."""
+        return None if self.present is None else UnverifiedDigests.between(self.lock, self.present)
 
 
 def lock_state(loaded: LoadedManifest, location: LockLocation, request: TargetRequest) -> LockState:
@@ -57,9 +71,9 @@ def lock_state(loaded: LoadedManifest, location: LockLocation, request: TargetRe
         if not stale:
             return LockState(lock, data)
         state = LockState(None, data, f"the lock is stale for {', '.join(stale)}")
-    if request.locked:
+    if request.locked or not request.verify_digests:
         raise InvalidInputError(
-            f"{loaded.path} cannot be realised with --locked: {state.reason}",
+            f"{loaded.path} cannot be realised with {'--locked' if request.locked else FLAG}: {state.reason}",
             hint=f"dis lock {loaded.path}",
         )
     location.check_writable()
@@ -75,22 +89,24 @@ def ensure_lock(
 ) -> UsedLock:
     """Return the lock of a manifest, making or renewing it first unless the request forbids that.
 
+    Without verification of its digests the locked files are read from their sources as they are now. The lock is never
+    changed then, so it must be there and fit.
+
     Raises:
         InvalidInputError, UnfitEnvironmentError: As `lock_state`, or before a byte is read, when disk
             or memory cannot be enough or no engine runs the model.
-        LockRefusedError: Something cannot be pinned.
+        LockRefusedError: Something cannot be pinned, or without verification cannot be taken.
     """
     state = lock_state(loaded, location, request)
-    if state.lock is not None:
+    if state.lock is not None and request.verify_digests:
         return UsedLock(state.lock, state.data)
     preflight.check_model(loaded)
-
-    def check_reading(plans: Sequence[GroupPlan]) -> None:
-        sizes = {plan.group.name: plan.size for plan in plans}
-        preflight.check_room(store, sum(sizes.values()))
-        if preflight.generates(request.target):
-            preflight.check_memory(sizes.get(WEIGHTS, 0))
-
+    check_reading = _reading_check(store, request)
+    if state.lock is not None:
+        present = read_present(
+            loaded, store, state.lock, before_reading=check_reading, reporter=reporter
+        )
+        return UsedLock(state.lock, state.data, present)
     lock, path = make_lock(store, loaded, location, before_reading=check_reading, reporter=reporter)
     reporter(
         Event(
@@ -100,3 +116,15 @@ def ensure_lock(
         )
     )
     return UsedLock(lock, lock.encode())
+
+
+def _reading_check(store: Store, request: TargetRequest) -> Callable[[Sequence[GroupPlan]], None]:
+    """Return what refuses to read more than disk and memory can hold."""
+
+    def check(plans: Sequence[GroupPlan]) -> None:
+        sizes = {plan.group.name: plan.size for plan in plans}
+        preflight.check_room(store, sum(sizes.values()))
+        if preflight.generates(request.target):
+            preflight.check_memory(sizes.get(WEIGHTS, 0))
+
+    return check

@@ -68,7 +68,7 @@ class ManifestBuild:
         reporter: Reporter,
     ) -> "ManifestBuild":
         """Compile a manifest with a lock that is known to fit."""
-        graph = compile_graph(loaded, used_lock.lock)
+        graph = compile_graph(loaded, used_lock.lock, used_lock.present)
         surroundings = Surroundings(
             sources=ManifestSources(loaded),
             hints={"generation": {"batching": batching(loaded.document)}},
@@ -177,6 +177,7 @@ class ManifestBuild:
             key=realised.key,
             outputs=dict(realised.outputs),
             cached=not realiser.has_built,
+            unverified=self.used_lock.unverified,
         )
 
 
@@ -188,6 +189,7 @@ def plan_build(
     Raises:
         InvalidInputError, UnfitEnvironmentError: As the realisation would, before any work.
     """
+    preflight.check_plannable(request)
     loaded = _checked(raw, request)
     state = lock_state(loaded, location, request)
     if state.lock is None:
@@ -199,7 +201,7 @@ def plan_build(
 
 def _checked(raw: RawManifest, request: TargetRequest) -> LoadedManifest:
     loaded = validate(raw)
-    preflight.check_target(request.target)
+    preflight.check_target(request)
     preflight.check_manifest(loaded.document)
     return loaded
 

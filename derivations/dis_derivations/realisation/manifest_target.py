@@ -47,8 +47,8 @@ def _realise(store: Store, request: TargetRequest, reporter: "Reporter") -> Real
     rooting.check(store, request)
     raw = read_manifest_files(request.config, request.overrides)
     location = LockLocation.of(raw)
-    if not request.rebuilds and (known := _recall(store, raw, location, request)) is not None:
-        return _keep(store, known, request, reporter)
+    if _may_recall(request) and (known := _recall(store, raw, location, request)) is not None:
+        return _directed(_keep(store, known, request, reporter), raw)
     # Only now is it known that there is work: the rest of the package, and pydantic with it, loads
     # here.
     from dis_derivations.realisation.manifest_build import ManifestBuild
@@ -61,9 +61,13 @@ def _realise(store: Store, request: TargetRequest, reporter: "Reporter") -> Real
         if (finished := build.finished()) is not None:
             _keep(store, finished, request, reporter)
         raise
-    plan_cache.remember(store, plan_cache.plan_key(raw, build.used_lock.data, request), realised)
+    # What files have become since they were locked follows from no plan.
+    if request.verify_digests:
+        plan_cache.remember(
+            store, plan_cache.plan_key(raw, build.used_lock.data, request), realised
+        )
     rebuilds = tuple(_rebuild(store, build, reporter) for _ in range(request.rebuilds))
-    return replace(realised, rebuilds=rebuilds)
+    return _directed(replace(realised, rebuilds=rebuilds), raw)
 
 
 def plan_target(store: Store, request: TargetRequest) -> "DryRun":
@@ -81,6 +85,10 @@ def plan_target(store: Store, request: TargetRequest) -> "DryRun":
     return plan_build(store, raw, LockLocation.of(raw), request)
 
 
+def _may_recall(request: TargetRequest) -> bool:
+    return request.verify_digests and not request.rebuilds
+
+
 def _recall(
     store: Store, raw: RawManifest, location: LockLocation, request: TargetRequest
 ) -> RealisedTarget | None:
@@ -88,6 +96,13 @@ def _recall(
     return (
         None if lock is None else plan_cache.recall(store, plan_cache.plan_key(raw, lock, request))
     )
+
+
+def _directed(realised: RealisedTarget, raw: RawManifest) -> RealisedTarget:
+    """Add where the manifest wants its run to be laid out."""
+    outputs = raw.document.get("outputs")
+    directory = outputs.get("directory") if isinstance(outputs, dict) else None
+    return replace(realised, output_directory=directory)
 
 
 def _keep(

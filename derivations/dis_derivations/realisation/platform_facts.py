@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dis_derivations.graph.derivation import PlatformClass
-from dis_store.errors import UnfitEnvironmentError
+from dis_store.errors import UnsupportedError
 
 
 def measure(platform: PlatformClass) -> Mapping[str, Any]:
@@ -18,7 +18,7 @@ def measure(platform: PlatformClass) -> Mapping[str, Any]:
     """
     if platform == "any":
         return {}
-    raise UnfitEnvironmentError(
+    raise UnsupportedError(
         f"builds for platform {platform!r} are not available in this version of dis",
         cause="no engine of this version runs on it",
         hint="use the reference engine: --set runtime.execution.backend=reference",

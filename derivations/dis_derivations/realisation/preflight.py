@@ -7,11 +7,19 @@ from typing import Any
 
 from dis_derivations.engines.registry import engine_kind
 from dis_derivations.graph.compilation import TARGETS
+from dis_derivations.lock.unverified_digests import FLAG
 from dis_derivations.manifest.artifact_groups import CONFIG, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.memory import available_memory
+from dis_derivations.realisation.target import TargetRequest
 from dis_store import Store, strict_json
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import (
+    DiskFullError,
+    InvalidInputError,
+    LittleMemoryError,
+    UnfitEnvironmentError,
+    UnsupportedError,
+)
 
 # What a build needs beside its inputs: room for results, logs and the index.
 _WORKING_BYTES = 64 * 2**20
@@ -32,7 +40,7 @@ def check_manifest(document: Mapping[str, Any]) -> None:
     """
     refused = list(_refusals(document))
     if refused:
-        raise UnfitEnvironmentError(
+        raise UnsupportedError(
             f"manifest {document['metadata']['name']!r} asks for what this version of dis cannot do",
             cause="\n".join(refused),
             hint="change the fields, or set them for one run: --set FIELD=VALUE (docs/reference/manifest.md)",
@@ -58,15 +66,36 @@ def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
         yield "capture.activations: the reference engine does not capture activations"
 
 
-def check_target(target: str) -> None:
-    """Refuse a target that no manifest has.
+def check_target(request: TargetRequest) -> None:
+    """Refuse a target that no manifest has, and one that cannot be had as it is asked for.
 
     Raises:
         InvalidInputError: Lists the targets that there can be.
     """
+    target = request.target
     if target not in TARGETS:
         raise InvalidInputError(
             f"no manifest has a target {target!r}", cause=f"targets are {', '.join(TARGETS)}"
+        )
+    if not request.verify_digests and target != "run":
+        raise InvalidInputError(
+            f"{FLAG} is for runs, and the target is {target!r}",
+            cause="only the bundle of a run says that digests were not verified",
+            hint=f"leave out #{target}, or {FLAG}",
+        )
+
+
+def check_plannable(request: TargetRequest) -> None:
+    """Refuse to plan what is not known before it is read.
+
+    Raises:
+        InvalidInputError: The digests of the lock are not to be verified.
+    """
+    if not request.verify_digests:
+        raise InvalidInputError(
+            f"what would be built with {FLAG} is not known beforehand",
+            cause="it depends on the files as they are at their sources, and a dry run reads none",
+            hint=f"leave out --dry-run, or {FLAG}",
         )
 
 
@@ -117,10 +146,10 @@ def check_room(store: Store, arriving: int) -> None:
     needed = _WORKING_BYTES + arriving
     free = shutil.disk_usage(store.path).free
     if free < needed:
-        raise UnfitEnvironmentError(
+        raise DiskFullError(
             f"the disk of the store is too full: {_mib(needed)} needed, {_mib(free)} free",
             cause=f"the store is {store.path}",
-            hint="free what no root keeps: dis gc; or use another disk: --store PATH",
+            hint=store.advice_for_room(needed - free),
         )
 
 
@@ -136,7 +165,7 @@ def check_memory(weights: int) -> None:
     needed = int(weights * _WEIGHT_EXPANSION)
     memory = available_memory()
     if memory is not None and memory < needed:
-        raise UnfitEnvironmentError(
+        raise LittleMemoryError(
             f"the model does not fit in memory: about {_mib(needed)} needed, {_mib(memory)} available",
             hint="use a smaller model, or a machine with more memory",
         )

@@ -1,7 +1,5 @@
 """Realise a derivation: recall what the store knows, build the rest in parallel, remember every build."""
 
-import getpass
-import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +16,7 @@ from dis_derivations.realisation.build_logs import keep_log_of_failure, register
 from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
 from dis_derivations.realisation.events import Event, EventKind, Measure, Reporter
 from dis_derivations.realisation.key_lock import sole_builder
+from dis_derivations.realisation.recorded_user import recorded_user
 from dis_derivations.realisation.schedule import Schedule
 from dis_derivations.realisation.silence import silent
 from dis_store import Input, Realisation, Store
@@ -365,7 +364,7 @@ class Realiser:
                 started_at=log.started_at,
                 finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
                 host=socket.gethostname(),
-                user=_user_name(),
+                user=recorded_user(),
             )
         )
         self._report("done", derivation.name, seconds=log.seconds())
@@ -408,10 +407,3 @@ class Realiser:
     ) -> None:
         with self._report_lock:
             self._reporter(Event(kind, subject, text, seconds))
-
-
-def _user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without an entry in the password database
-        return str(os.getuid())

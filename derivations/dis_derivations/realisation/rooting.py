@@ -10,6 +10,7 @@ from dis_store.errors import InvalidInputError
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 100
+_UNVERIFIED = "-unverified"
 # Eight digits tell runs of one name apart; more are used only where a root of that name keeps
 # something else.
 _DIGITS_IN_NAME = (8, 16, 64)
@@ -50,14 +51,17 @@ def keep(store: Store, realised: RealisedTarget, request: TargetRequest) -> tupl
 
 
 def keep_run(store: Store, run: RealisedTarget) -> str:
-    """Root a run as `<manifest name>.<8 digits of the bundle>`; return that name."""
+    """Root a run as `<manifest name>.<8 digits of the bundle>`; return that name.
+
+    The name of a run whose digests were not verified says so: `<manifest name>-unverified.<8 digits>`.
+    """
     name = _automatic_name(store, run)
     _set(store, name, replace(_root_of(run), automatic=True))
     return name
 
 
 def _automatic_name(store: Store, run: RealisedTarget) -> str:
-    label = _label(run.name)
+    label = _label(run.name) + (_UNVERIFIED if run.unverified is not None else "")
     for digits in _DIGITS_IN_NAME:
         name = f"{label}.{run.main_output[:digits]}"
         known = store.root(name)
@@ -103,5 +107,6 @@ def _set(store: Store, name: str, root: Root) -> None:
             created_at=known.created_at,
         )
         if (known.key, known.automatic) == (root.key, root.automatic):
+            store.note_use(name)
             return
     store.set_root(name, root)

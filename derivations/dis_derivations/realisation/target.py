@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dis_store.digest import Digest
 
 if TYPE_CHECKING:
+    from dis_derivations.lock.unverified_digests import UnverifiedDigests
     from dis_derivations.realisation.rebuild import Rebuild
 
 DEFAULT_TARGET = "run"
@@ -23,6 +24,8 @@ class TargetRequest:
             `weights`, …
         overrides: `a.b=value` each, applied after inheritance.
         locked: Refuse a missing or stale lock instead of locking.
+        verify_digests: Refuse inputs that are not what the lock says. Otherwise they are taken as they are at their
+            sources, and the run says so.
         jobs: Builds at a time.
         keep_going: After a failure, build what does not depend on it.
         rebuilds: How often to build the target again and compare.
@@ -34,6 +37,7 @@ class TargetRequest:
     target: str = DEFAULT_TARGET
     overrides: tuple[str, ...] = ()
     locked: bool = False
+    verify_digests: bool = True
     jobs: int = 1
     keep_going: bool = False
     rebuilds: int = 0
@@ -53,6 +57,10 @@ class RealisedTarget:
         cached: Nothing had to be built, the inputs included. Locking is no build.
         roots: The roots that now keep it.
         rebuilds: What came of building it again, when that was asked for.
+        output_directory: Where the manifest wants its run to be laid out, in its own words; None where it does not say.
+            It is no part of the run's identity, so it is in no bundle.
+        unverified: What was used in place of what the lock declares; None for a target whose inputs are those of the
+            lock.
     """
 
     target: str
@@ -63,6 +71,8 @@ class RealisedTarget:
     cached: bool
     roots: tuple[str, ...] = ()
     rebuilds: "tuple[Rebuild, ...]" = ()
+    output_directory: str | None = None
+    unverified: "UnverifiedDigests | None" = None
 
     @property
     def main_output(self) -> Digest:

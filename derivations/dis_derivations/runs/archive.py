@@ -16,10 +16,10 @@ from blake3 import blake3
 from dis_derivations.runs import archive_layout as layout
 from dis_derivations.runs.bundle import REFERENCED_RESULTS
 from dis_derivations.runs.bundle_reader import MEMBERS
-from dis_derivations.runs.output_file import appearing
+from dis_derivations.runs.output_file import appearing, check_place
 from dis_derivations.runs.reference import Resolved
 from dis_store.digest import Digest, Sha256
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 
 if TYPE_CHECKING:
@@ -43,20 +43,56 @@ class Archive:
     sha256: Sha256
 
 
-def archive_run(store: "Store", resolved: Resolved, output: Path | None = None) -> Archive:
+@dataclass(frozen=True)
+class PlannedArchive:
+    """An archive that would be written: `size` is that of its files before they are compressed."""
+
+    path: Path
+    bundle: Digest
+    files: int
+    size: int
+
+
+def plan_archive(store: "Store", resolved: Resolved, output: Path | None = None) -> PlannedArchive:
+    """Return what `archive_run` would write, writing nothing.
+
+    Raises:
+        InvalidInputError, IntegrityError: As `archive_run`, but files of the run are not read.
+    """
+    digest, target = _what_and_where(store, resolved, output)
+    trees = {each: store.tree(each) for each in store.closure([digest])}
+    members = list(layout.members(digest, layout.lookup(trees)))
+    return PlannedArchive(target, digest, len(members), sum(each.size for each in members))
+
+
+def archive_run(
+    store: "Store", resolved: Resolved, output: Path | None = None, *, replace: bool = False
+) -> Archive:
     """Write the archive of a run, in the store or laid out as a directory, and return it.
 
     Args:
         store: Holds the run.
         resolved: The run.
         output: Where the archive goes, ending in `.tar.gz` or `.tar.zst`; by default `NAME.DIGITS.tar.gz` in the
-            working directory. A file that is there is replaced.
+            working directory.
+        replace: Whether a file with other content may be replaced.
 
     Raises:
-        InvalidInputError: It is no run, `output` has another ending, or the store does not have the run of a directory.
+        InvalidInputError: It is no run, `output` has another ending or is there already, or the store does not have the
+            run of a directory.
         IntegrityError: A file of the run is damaged.
         UnfitEnvironmentError: The archive cannot be written.
     """
+    digest, target = _what_and_where(store, resolved, output)
+    with appearing(target, replace=replace) as stream:
+        counted = _Counted(stream)
+        with _compressed(target, cast("BinaryIO", counted)) as packed:
+            _write(store, digest, packed)
+    return Archive(target, digest, counted.size, counted.sha256)
+
+
+def _what_and_where(store: "Store", resolved: Resolved, output: Path | None) -> tuple[Digest, Path]:
+    """Return the bundle and the file that its archive becomes."""
     from dis_derivations.runs.bundle_documents import load_bundle
 
     bundle = load_bundle(resolved.bundle(store))
@@ -67,11 +103,8 @@ def archive_run(store: "Store", resolved: Resolved, output: Path | None = None) 
             f"{target} is no name for an archive",
             cause=f"it must end with {' or '.join(layout.SUFFIXES)}",
         )
-    with appearing(target) as stream:
-        counted = _Counted(stream)
-        with _compressed(target, cast("BinaryIO", counted)) as packed:
-            _write(store, digest, packed)
-    return Archive(target, digest, counted.size, counted.sha256)
+    check_place(target)
+    return digest, target
 
 
 def _default_name(bundle: "Bundle", digest: Digest) -> str:
@@ -85,7 +118,7 @@ def _stored(store: "Store", resolved: Resolved, bundle: "Bundle") -> Digest:
         return _of_directory(store, bundle)
     digest = resolved.object()
     if not store.protect(digest):
-        raise IntegrityError(f"the object {digest} is not in the store")
+        raise MissingObjectError(f"the object {digest} is not in the store")
     return digest
 
 
@@ -145,7 +178,7 @@ def _write(store: "Store", bundle: Digest, stream: BinaryIO) -> None:
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    tar.addfile(_information(name, len(data)), BytesIO(data))
+    tar.addfile(layout.information(name, len(data)), BytesIO(data))
 
 
 def _add_file(tar: tarfile.TarFile, member: layout.Member, source: Path) -> None:
@@ -153,21 +186,12 @@ def _add_file(tar: tarfile.TarFile, member: layout.Member, source: Path) -> None
     with source.open("rb") as stream:
         hashed = _Hashed(stream)
         try:
-            tar.addfile(_information(member.name, member.size), cast("BinaryIO", hashed))
+            tar.addfile(layout.information(member.name, member.size), cast("BinaryIO", hashed))
         except OSError as error:
             if error.errno is not None:
                 raise
             raise IntegrityError(f"{source} is shorter than it must be") from error
     layout.check_content(member, hashed.digest, f"object {member.owner[:12]}", IntegrityError)
-
-
-def _information(name: str, size: int) -> tarfile.TarInfo:
-    """Return the header of a member: no owner, no time, one mode."""
-    information = tarfile.TarInfo(name)
-    information.size = size
-    information.mode = 0o644
-    information.mtime = 0
-    return information
 
 
 class _Hashed:

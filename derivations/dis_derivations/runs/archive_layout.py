@@ -1,5 +1,6 @@
 """What the archive of a run holds, and under which names (docs/internals/formats/archive.md)."""
 
+import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ FORMAT = 1
 TYPE = "run-archive"
 HEADER = "archive.json"
 MANIFESTS, OBJECTS, RUN = "manifests/", "objects/", "run/"
+# The length of a tar archive is a multiple of this.
+RECORD_BYTES = tarfile.RECORDSIZE
+# Far more than any run has; each costs an inode where an archive is unpacked.
+MAX_MEMBERS = 100_000
 # Deterministic compressors are chosen by these; other settings would be other bytes.
 GZIP_LEVEL, ZSTD_LEVEL = 6, 3
 
@@ -57,6 +62,20 @@ def manifest_name(digest: Digest) -> str:
     return f"{MANIFESTS}{digest}.json"
 
 
+def information(name: str, size: int) -> tarfile.TarInfo:
+    """Return what tar says of a member: no owner, no time, one mode."""
+    described = tarfile.TarInfo(name)
+    described.size = size
+    described.mode = 0o644
+    described.mtime = 0
+    return described
+
+
+def member_header(name: str, size: int) -> bytes:
+    """Return the blocks that stand before a member: more than one where its name or size need it."""
+    return information(name, size).tobuf(tarfile.PAX_FORMAT)
+
+
 def lookup(trees: Mapping[Digest, Tree]) -> Callable[[Digest], Tree]:
     """Return how trees are found by their digests; a missing one is an `IntegrityError`."""
 
@@ -80,7 +99,8 @@ def members(bundle: Digest, trees: Callable[[Digest], Tree]) -> list[Member]:
     under `objects/`: nothing of the closure is missing.
 
     Raises:
-        IntegrityError: A tree is missing, or the references lead to objects over and over again.
+        IntegrityError: A tree is missing, the references lead to objects over and over again, or there are more than
+            `MAX_MEMBERS`.
     """
     _check_ways(bundle, trees)
     shown = [
@@ -95,6 +115,11 @@ def members(bundle: Digest, trees: Callable[[Digest], Tree]) -> list[Member]:
         for file in trees(digest).files
         if (digest, file.path) not in seen
     ]
+    if len(shown) + len(hidden) > MAX_MEMBERS:
+        raise IntegrityError(
+            f"the bundle {bundle} is refused",
+            cause=f"with all it refers to it has more than {MAX_MEMBERS} files",
+        )
     return sorted([*hidden, *shown], key=lambda member: member.name.encode())
 
 

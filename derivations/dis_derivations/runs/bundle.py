@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dis_derivations.lock.unverified_digests import MEMBER
 from dis_store import canonical_json
 from dis_store.digest import Digest, Sha256
 
@@ -26,17 +27,30 @@ REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, TRACE_FILE)
 
 
 def run_id(
-    manifest_id: str, lock_id: str, requests_digest: Digest, platform: Mapping[str, Any]
+    manifest_id: str,
+    lock_id: str,
+    requests_digest: Digest,
+    platform: Mapping[str, Any],
+    unverified: Mapping[str, Any] | None = None,
 ) -> Sha256:
-    """Return the identity of a run; it holds no time, host or path, so the same run has the same id anywhere."""
-    return canonical_json.sha256(
-        {
-            "manifest_id": manifest_id,
-            "lock_id": lock_id,
-            "requests_digest": str(requests_digest),
-            "platform": dict(platform),
-        }
-    )
+    """Return the identity of a run; it holds no time, host or path, so the same run has the same id anywhere.
+
+    Args:
+        manifest_id: Of the manifest as it was used.
+        lock_id: Of its lock.
+        requests_digest: The requests object.
+        platform: The class and the facts of the platform on which the results were made.
+        unverified: What was used in place of what the lock declares; None for a run that was held to its lock.
+    """
+    preimage = {
+        "manifest_id": manifest_id,
+        "lock_id": lock_id,
+        "requests_digest": str(requests_digest),
+        "platform": dict(platform),
+    }
+    if unverified is not None:
+        preimage[MEMBER] = dict(unverified)
+    return canonical_json.sha256(preimage)
 
 
 def bundle_document(
@@ -49,7 +63,8 @@ def bundle_document(
     """Return `bundle.json`.
 
     Args:
-        args: The arguments of the `run` derivation: `manifest`, `manifest_id`, `lock`.
+        args: The arguments of the `run` derivation: `manifest`, `manifest_id`, `lock`, and `artifact_digests` where
+            the digests of the lock were not verified.
         inputs: The objects that the run is made of, by name, `results` among them.
         engine: What the engine said about itself (`engine.json` of the results).
         platform: The class and the facts of the platform on which the results were made.
@@ -57,11 +72,12 @@ def bundle_document(
     """
     manifest, lock = args["manifest"], args["lock"]
     requests = inputs["requests"]
+    unverified = args.get(MEMBER)
     hardware = hardware_finding(platform, manifest["hardware"])
     return {
         "schema_version": 1,
         "kind": BUNDLE_KIND,
-        "run_id": str(run_id(args["manifest_id"], lock["lock_id"], requests, platform)),
+        "run_id": str(run_id(args["manifest_id"], lock["lock_id"], requests, platform, unverified)),
         "manifest_id": args["manifest_id"],
         "lock_id": lock["lock_id"],
         "name": manifest["metadata"]["name"],
@@ -77,8 +93,16 @@ def bundle_document(
             "activations": "not requested",
             "engine_trace": _status(TRACE_FILE, captured),
         },
-        "grade": "conformant" if hardware["conformant"] else "non_conformant_hardware",
+        "grade": grade(hardware_conforms=bool(hardware["conformant"]), verified=unverified is None),
+        **({} if unverified is None else {MEMBER: unverified}),
     }
+
+
+def grade(*, hardware_conforms: bool, verified: bool) -> str:
+    """Return the grade of one run against its own manifest and lock."""
+    if not hardware_conforms:
+        return "non_conformant_hardware"
+    return "conformant" if verified else "non_conformant_software"
 
 
 def hardware_finding(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dis_derivations.lock.unverified_digests import MEMBER, UnverifiedDigests, UsedFile
 from dis_derivations.runs.bundle import (
     BUNDLE_DOCUMENT,
     BUNDLE_KIND,
@@ -28,6 +29,7 @@ from dis_store.digest import Digest, Sha256
 from dis_store.errors import DisError, InvalidInputError
 
 CAPTURED = "captured"
+CONFORMANT = "conformant"
 # The observables beside the tokens, and the file that holds each when it was captured.
 CAPTURE_FILES: Mapping[str, str] = {
     "logits": LOGITS_FILE,
@@ -48,6 +50,7 @@ class BundleDocument:
         conformant: Whether the machine met the manifest's hardware constraints.
         reasons: Why it did not.
         capture: By observable `captured`, or why there is none.
+        unverified: What was used in place of what the lock declares; None for a run that was held to its lock.
     """
 
     run_id: Sha256
@@ -64,6 +67,7 @@ class BundleDocument:
     reasons: tuple[str, ...]
     capture: Mapping[str, str]
     grade: str
+    unverified: UnverifiedDigests | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,7 @@ def load_bundle(reader: BundleReader) -> Bundle:
     manifest, lock = _fields(reader, MANIFEST_DOCUMENT), _fields(reader, LOCK_DOCUMENT)
     _check_identity(reader, document, manifest, lock)
     _check_agreement(reader, document, engine)
+    _check_unverified(reader, document, lock)
     return Bundle(
         reader=reader,
         document=document,
@@ -168,6 +173,22 @@ def _bundle_document(top: Fields) -> BundleDocument:
         reasons=hardware.texts("reasons"),
         capture={name: capture.text(name) for name in sorted(capture.values)},
         grade=top.text("grade"),
+        unverified=_unverified(top.member(MEMBER)) if MEMBER in top.values else None,
+    )
+
+
+def _unverified(member: Fields) -> UnverifiedDigests:
+    member.equal("verified", expected=False)
+    return UnverifiedDigests(
+        tuple(
+            UsedFile(
+                name=file.text("name"),
+                path=file.text("path"),
+                declared=file.sha256("declared"),
+                used=file.sha256("used"),
+            )
+            for file in member.objects("files")
+        )
     )
 
 
@@ -198,7 +219,10 @@ def _check_identity(
     """Refuse ids that are not those of the documents they name."""
     platform = {"class": document.platform_class, "facts": dict(document.platform_facts)}
     preimage = {key: value for key, value in lock.values.items() if key != "lock_id"}
-    of_run = run_id(document.manifest_id, document.lock_id, document.requests_digest, platform)
+    unverified = None if document.unverified is None else document.unverified.to_json()
+    of_run = run_id(
+        document.manifest_id, document.lock_id, document.requests_digest, platform, unverified
+    )
     for key, said, found in (
         ("manifest_id", document.manifest_id, canonical_json.sha256(dict(manifest.values))),
         ("lock_id", document.lock_id, lock.sha256("lock_id")),
@@ -227,6 +251,24 @@ def _check_agreement(reader: BundleReader, document: BundleDocument, engine: Fie
             found = "there" if file in names else "not there"
             cause = f"{BUNDLE_DOCUMENT} says {said!r} of {observable}, and {file} is {found}"
             raise reader.refusal("the captures are not what they should be", cause)
+
+
+def _check_unverified(reader: BundleReader, document: BundleDocument, lock: Fields) -> None:
+    """Refuse a bundle whose inputs were not held to its lock, and that says otherwise."""
+    if document.unverified is None:
+        return
+    what = f"{MEMBER} is not what it should be"
+    declared = sorted((file.name, file.path, file.declared) for file in document.unverified.files)
+    locked = sorted(
+        (file.text("name"), file.text("path"), file.sha256("digest"))
+        for file in lock.objects("artifacts")
+    )
+    if declared != locked:
+        cause = f"{BUNDLE_DOCUMENT} declares other files than {LOCK_DOCUMENT}"
+        raise reader.refusal(what, cause)
+    if document.grade == CONFORMANT:
+        cause = f"{BUNDLE_DOCUMENT} says {CONFORMANT}, and that its digests were not verified"
+        raise reader.refusal(what, cause)
 
 
 def _decoded(reader: BundleReader, path: str) -> Any:

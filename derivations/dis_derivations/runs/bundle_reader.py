@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from dis_derivations.runs.bundle import (
     BUNDLE_DOCUMENT,
@@ -21,6 +21,9 @@ from dis_derivations.runs.bundle import (
 )
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
+
+if TYPE_CHECKING:
+    from dis_store.tensor_scan import Tensor
 
 ACTIVATIONS_FILE = "activations.safetensors"
 # What a bundle is made of. A run directory holds more beside it, the log, which is no part of it.
@@ -68,6 +71,10 @@ class ObjectFiles(Protocol):
 
     def files(self, digest: Digest) -> Sequence[ObjectFile]:
         """Return every file of an object."""
+        ...
+
+    def tensors(self, file: ObjectFile) -> "tuple[Tensor, ...]":
+        """Return the tensors of a file; none unless it is a safetensors file."""
         ...
 
     def file_path(self, digest: Digest, path: str) -> Path:
@@ -265,7 +272,9 @@ class DirectoryBundle:
 def _read_bounded(reader: BundleReader, path: str) -> bytes:
     limit = _MAX_BYTES.get(path, MAX_DOCUMENT_BYTES)
     with reader.open(path) as stream:
-        data = stream.read(limit + 1)
+        # What is asked for is allocated, however little there is.
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(min(size, limit) + 1)
     if len(data) > limit:
         cause = f"it has more than {limit // 2**20} MiB"
         raise InvalidInputError(f"{path} of {reader.describe()} is too large", cause=cause)

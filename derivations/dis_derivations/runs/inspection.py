@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dis_derivations.lock.unverified_digests import MEMBER
 from dis_derivations.runs.reference import Resolved
 from dis_store.digest import Digest
 
@@ -124,6 +125,9 @@ def _run(store: "Store", resolved: Resolved) -> dict[str, Any]:
         "platform": {"class": document.platform_class, "facts": dict(document.platform_facts)},
         "hardware": {"conformant": document.conformant, "reasons": list(document.reasons)},
         "grade": document.grade,
+        MEMBER: {"verified": True}
+        if document.unverified is None
+        else document.unverified.to_json(),
         "capture": dict(document.capture),
         "inputs": _digests(document.inputs),
         "results": str(document.results),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dis_derivations.lock.unverified_digests import MEMBER
 from dis_derivations.runs.reference import is_run
 from dis_store import strict_json
 from dis_store.digest import Digest
@@ -29,6 +30,7 @@ class RunSummary:
         grade: Of the run against its manifest.
         size: Bytes of the bundle with its captures.
         problem: Why the fields above could not be read; then they are empty.
+        verified: Whether the run was held to the digests of its lock.
     """
 
     bundle: Digest
@@ -40,6 +42,7 @@ class RunSummary:
     grade: str
     size: int
     problem: str | None = None
+    verified: bool = True
 
 
 def list_runs(store: "Store") -> list[RunSummary]:
@@ -92,6 +95,7 @@ def _summary(store: "Store", digest: Digest, roots: Mapping[str, "Root"]) -> Run
             engine=str(bundle["engine"]["engine"]),
             grade=str(bundle["grade"]),
             size=store.closure_size(digest),
+            verified=MEMBER not in bundle,
         )
     except (DisError, KeyError, TypeError, AttributeError) as error:
         problem = str(error) if isinstance(error, DisError) else "its documents are malformed"

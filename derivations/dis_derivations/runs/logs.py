@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dis_derivations.runs.run_directory import RUN_LOG
+from dis_derivations.runs.run_directory import RUN_LOG, run_log_among
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from dis_store import Store
 
 BUILD_LOG = "build.log"
-_GENERATION = "generation"
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,10 @@ def run_log_of(store: "Store", resolved: "Resolved") -> LogFile:
     if resolved.kind == "run directory" and resolved.path is not None:
         return _read_file(resolved, resolved.path / RUN_LOG)
     log = _log_output(store, resolved)
-    for file in store.files(log):
-        if file.path in {RUN_LOG, f"{_GENERATION}/{RUN_LOG}"}:
-            return _read(store, log, file.path)
-    raise _no_log(resolved, f"the log {log[:12]} has no {RUN_LOG}")
+    path = run_log_among([file.path for file in store.files(log)])
+    if path is None:
+        raise _no_log(resolved, f"the log {log[:12]} has no {RUN_LOG}")
+    return _read(store, log, path)
 
 
 def _log_output(store: "Store", resolved: "Resolved") -> Digest:

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dis_store.digest import Digest
-from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import (
+    IntegrityError,
+    InvalidInputError,
+    UnknownReferenceError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from dis_derivations.runs.bundle_reader import BundleReader
@@ -119,6 +124,16 @@ def resolve(store: "Store", ref: str) -> Resolved:
     raise _unknown(store, ref)
 
 
+def place_in_object(store: "Store", ref: str) -> str:
+    """Return the file or directory in an object that a path leads to; "" for all of it, and for what is no path."""
+    if "/" not in ref:
+        return ""
+    real, objects = Path(ref).resolve(), (store.path / "objects").resolve()
+    if not real.is_relative_to(objects):
+        return ""
+    return "/".join(real.relative_to(objects).parts[2:])
+
+
 def is_run(store: "Store", digest: Digest) -> bool:
     """Return whether an object has a `bundle.json` of its own, which only the bundle of a run has."""
     from dis_store import FileEntry
@@ -140,7 +155,7 @@ def _refuse_unavailable(ref: str) -> None:
         )
     if "://" in ref:
         scheme = ref.partition("://")[0]
-        raise UnfitEnvironmentError(
+        raise UnsupportedError(
             f"{ref} cannot be read",
             cause=f"references of the kind {scheme}:// are not available in this version of dis",
         )
@@ -259,7 +274,7 @@ def _root(store: "Store", name: str) -> "Root | None":
         return None
 
 
-def _unknown(store: "Store", ref: str) -> InvalidInputError:
+def _unknown(store: "Store", ref: str) -> UnknownReferenceError:
     from difflib import get_close_matches
 
     names = sorted(store.survey_roots().good)
@@ -270,6 +285,6 @@ def _unknown(store: "Store", ref: str) -> InvalidInputError:
         hint = f"to name the file, write ./{ref}"
     elif _SHORT_PREFIX.fullmatch(ref):
         hint = "a prefix of a digest needs at least 8 digits"
-    return InvalidInputError(
+    return UnknownReferenceError(
         f"nothing is called {ref!r}", cause="it is no root's name, no digest and no path", hint=hint
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dis_store.errors import InvalidInputError
+from dis_store.errors import UnknownReferenceError
 
 if TYPE_CHECKING:
     from dis_derivations.runs.reference import Resolved
@@ -35,7 +35,7 @@ def check_names(store: "Store", names: Sequence[str]) -> list[str]:
     known = {*survey.good, *survey.damaged}
     for name in names:
         if name not in known:
-            raise InvalidInputError(
+            raise UnknownReferenceError(
                 f"there is no root {name!r}", hint=_suggestion(name, sorted(known))
             )
     return [name for name in names if name in survey.damaged]

@@ -6,12 +6,13 @@ The directory holds the files of the bundle and the run log beside them. It appe
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.manifest.text_forms import PLACEHOLDER
+from dis_derivations.runs.output_file import appearing
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 RUN_LOG = "run_log.json"
 DEFAULT_TEMPLATE = "runs/${run_id}"
-_LOG_OF_GENERATION = f"generation/{RUN_LOG}"
+# The log output of a run refers to that of its generation, and has one of its own where there is more to say.
+_RUN_LOGS = (RUN_LOG, f"generation/{RUN_LOG}")
 
 
 def directory_for(template: str | None, *, run_id: Sha256, manifest_name: str) -> Path:
@@ -53,25 +55,6 @@ def directory_for(template: str | None, *, run_id: Sha256, manifest_name: str) -
     return Path(PLACEHOLDER.sub(lambda match: values[match[1]], text))
 
 
-def directory_of_run(
-    store: "Store", bundle: Digest, config: Path, overrides: Sequence[str] = ()
-) -> Path:
-    """Return where the manifest `config` wants its run to be laid out.
-
-    Where a run goes is no part of its identity, so it is read from the manifest and not from the bundle.
-
-    Raises:
-        InvalidInputError: The manifest cannot be read, or its `outputs.directory` cannot be followed.
-    """
-    from dis_derivations.manifest.reading import read_manifest_files
-
-    document = read_manifest_files(config, overrides).document
-    outputs = document.get("outputs")
-    template = outputs.get("directory") if isinstance(outputs, dict) else None
-    name = str(document["metadata"]["name"])
-    return directory_for(template, run_id=run_id_of(store, bundle), manifest_name=name)
-
-
 def run_id_of(store: "Store", bundle: Digest) -> Sha256:
     """Return the id of a run in the store."""
     from dis_store import strict_json
@@ -102,8 +85,8 @@ def lay_out(store: "Store", bundle: Digest, log: Digest | None, directory: Path)
         return directory
     if log is not None:
         logs = {file.path: file.real for file in store.files(log)}
-        if _LOG_OF_GENERATION in logs:
-            sources[RUN_LOG] = logs[_LOG_OF_GENERATION]
+        if (path := run_log_among(logs)) is not None:
+            sources[RUN_LOG] = logs[path]
     with _failures_told(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
         temporary = directory.parent / f".{directory.name}.{secrets.token_hex(8)}"
@@ -119,20 +102,20 @@ def lay_out(store: "Store", bundle: Digest, log: Digest | None, directory: Path)
     return directory
 
 
-def copy_file(source: Path, target: Path) -> None:
-    """Copy one file so that `target` appears whole or not at all, replacing what is there.
+def run_log_among(paths: Collection[str]) -> str | None:
+    """Return which of the files of a log output is the run log of the run; None where there is none."""
+    return next((path for path in _RUN_LOGS if path in paths), None)
+
+
+def copy_file(source: Path, target: Path, *, replace: bool = False) -> None:
+    """Copy one file so that `target` appears whole or not at all; the rest as in `appearing`.
 
     Raises:
+        OutputExistsError: There is a file with other content, which `replace` does not allow to replace.
         UnfitEnvironmentError: It cannot be written.
     """
-    with _failures_told(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-        try:
-            _copy(source, temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with appearing(target, replace=replace) as writer, source.open("rb") as reader:
+        shutil.copyfileobj(reader, writer, 2**20)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.sources.source import Problem, Reason, Unavailable, WantedFile, uncounted
-from dis_store.errors import BuildError, DisError, IntegrityError, UnfitEnvironmentError
+from dis_store.errors import BuildError, DisError, MismatchError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
@@ -152,13 +152,13 @@ def check_arrived(wanted: WantedFile, written: "WrittenFile", source: str) -> No
         IntegrityError: Its digest or its size is another.
     """
     if wanted.sha256 is not None and wanted.sha256 != written.sha256:
-        raise IntegrityError(
+        raise MismatchError(
             f"{wanted.path} is not the file that was locked",
             cause=f"wanted {wanted.sha256}, found {written.sha256} at {source}",
             hint="bring back the file, or accept the new one: dis lock CONFIG --update NAME",
         )
     if wanted.size is not None and wanted.size != written.size:
-        raise IntegrityError(
+        raise MismatchError(
             f"{wanted.path} is not the file that was locked",
             cause=f"wanted {wanted.size} bytes, found {written.size} at {source}",
         )

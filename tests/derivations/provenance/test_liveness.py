@@ -1,12 +1,15 @@
 """Which roots keep an object: as the garbage collection sees it."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
 from built_store import Built
 from dis_derivations.provenance.liveness import keepers
 from dis_store import Root, Store
+from store_graphs import StoreGraph, graphs, make
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,21 @@ def test_a_link_that_is_gone_keeps_nothing(built: Built, tmp_path: Path) -> None
     assert len(keepers(built.store, built.origin)) == 2
     (tmp_path / "result").unlink()
     assert len(keepers(built.store, built.origin)) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(graphs())
+def test_what_has_a_keeper_stays_and_everything_else_goes(graph: StoreGraph) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "store"
+        make(graph, place)
+        with Store.open(place) as store:
+            found = {each: keepers(store, each) for each in store.objects()}
+            for each, ways in found.items():
+                for keeper in ways:
+                    first, *_, last = (keeper.steps[0], *keeper.steps)
+                    assert (first.how, first.object) == ("root", store.roots()[keeper.root].object)
+                    assert last.object == each
+            gone = {each.digest for each in store.collect_garbage().objects}
+            assert gone == {each for each, ways in found.items() if not ways}
+            assert set(store.objects()) == {each for each, ways in found.items() if ways}

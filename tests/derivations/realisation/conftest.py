@@ -10,9 +10,11 @@ import pytest
 
 from dis_derivations.graph.derivation import Derivation, OutputReference
 from dis_derivations.graph.graph import Graph, graph_of
+from dis_derivations.realisation import plan_cache
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.realisation.events import Event
 from dis_derivations.realisation.realiser import Realiser, Surroundings
+from dis_derivations.realisation.target import RealisedTarget
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import BuildError
@@ -124,3 +126,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     return write_manifest(tmp_path / "tiny")
+
+
+@pytest.fixture
+def recalled(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that gets an entry for each look into the plan cache: whether it knew the answer."""
+    answers: list[bool] = []
+    recall = plan_cache.recall
+
+    def watched(store: Store, key: Digest) -> RealisedTarget | None:
+        known = recall(store, key)
+        answers.append(known is not None)
+        return known
+
+    monkeypatch.setattr(plan_cache, "recall", watched)
+    return answers

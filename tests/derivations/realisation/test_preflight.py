@@ -162,6 +162,18 @@ def test_what_is_in_the_store_needs_no_room(
         realise(store, config, "metadata.description=another")
 
 
+def test_a_full_disk_names_the_run_whose_removal_makes_room(
+    store: Store, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    realise(store, config)
+    (name,) = store.roots()
+    limit_disk(monkeypatch, 64 * 2**20 - 1)
+    with pytest.raises(UnfitEnvironmentError, match="too full") as caught:
+        realise(store, config, "metadata.description=another")
+    assert f": dis root remove {name} && dis gc; or use another disk" in str(caught.value.hint)
+    assert store.roots().keys() == {name}
+
+
 def test_a_model_that_does_not_fit_in_memory_is_noticed_before_anything_is_read(
     store: Store, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -396,8 +396,13 @@ def test_a_result_that_is_there_is_found_without_a_look_at_what_its_inputs_were_
     final = toy("final", middle=middle)
     whole = graph(source, middle, final)
     made = bench.realiser(whole).realise(final.digest)
-    asked: list[Any] = []
-    bench.store.realisations = lambda key: asked.append(key) or []
+    asked: list[Digest] = []
+
+    def realisations(key: Digest) -> list[Any]:
+        asked.append(key)
+        return []
+
+    bench.store.realisations = realisations
     again = bench.realiser(whole).realise(final.digest)
     assert again.outputs == made.outputs
     assert again.cached

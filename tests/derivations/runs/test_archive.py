@@ -326,6 +326,15 @@ def test_a_newer_format_is_said_to_be_newer(tmp_path: Path) -> None:
         ArchiveBundle(write_tar(tmp_path / "new.tar", [header]))
 
 
+@pytest.mark.parametrize("found", [b"null", b"0", b"-1", b"1.5", b"true", b'"2"', b"[2]", b"1.0"])
+def test_a_format_that_is_no_higher_number_is_damage_and_not_a_newer_version(
+    tmp_path: Path, found: bytes
+) -> None:
+    data = b'{"bundle":"%s","format":%s,"type":"run-archive"}' % (b"a" * 64, found)
+    with pytest.raises(IntegrityError, match="damaged"):
+        ArchiveBundle(write_tar(tmp_path / "odd.tar", [plain("archive.json", data)]))
+
+
 def test_a_header_that_claims_gigabytes_is_not_read(archive: Path, tmp_path: Path) -> None:
     header = tarfile.TarInfo("././@PaxHeader")
     header.type, header.size = tarfile.XHDTYPE, 7 << 30
@@ -334,7 +343,7 @@ def test_a_header_that_claims_gigabytes_is_not_read(archive: Path, tmp_path: Pat
         stream.write(header.tobuf(tarfile.USTAR_FORMAT))
         for _ in range(8):
             stream.write(bytes(1 << 20))
-    with pytest.raises(InvalidInputError, match="more than 1048576 bytes"):
+    with pytest.raises(InvalidInputError, match="none of at most 4096 bytes"):
         ArchiveBundle(path)
     assert archive.is_file()
 
@@ -395,7 +404,9 @@ def test_no_flipped_bit_changes_what_is_read(
     try:
         reader = ArchiveBundle(path)
     except DisError as error:
-        assert error.exit_code in {2, 4}  # noqa: PT017 - refused, or read as it was
+        # Refused, or read as it was. A bit can also make the 1 of the format a 3, 5 or 9, which is no damage to see.
+        newer = at == content.index(b'"format":') + 9 and content[at] in b"359"
+        assert error.exit_code in ({5} if newer else {2, 4})  # noqa: PT017
         return
     assert reader.digest() == referring
     original = ArchiveBundle(archive)

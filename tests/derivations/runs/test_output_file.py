@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dis_derivations.runs.output_file import appearing, write_file
+from dis_derivations.runs.output_file import OutputExistsError, appearing, write_file
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
 
@@ -16,7 +16,7 @@ def names(directory: Path) -> list[str]:
 
 def test_a_file_is_written_with_its_directories(tmp_path: Path) -> None:
     write_file(tmp_path / "a" / "b" / "file", b"1")
-    write_file(tmp_path / "a" / "b" / "file", b"2")
+    write_file(tmp_path / "a" / "b" / "file", b"2", replace=True)
     assert (tmp_path / "a" / "b" / "file").read_bytes() == b"2"
     assert names(tmp_path / "a" / "b") == ["file"]
 
@@ -70,9 +70,24 @@ def test_without_hard_links_a_file_is_kept_as_well(
     assert names(tmp_path) == ["file"]
 
 
-def test_a_directory_is_never_replaced(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="is a directory"):
-        write_file(tmp_path, b"new")
+def test_a_file_with_the_very_content_is_left_as_it_is(tmp_path: Path) -> None:
+    write_file(tmp_path / "file", b"same" * 1_000_000)
+    before = (tmp_path / "file").stat()
+    write_file(tmp_path / "file", b"same" * 1_000_000)
+    assert (tmp_path / "file").stat() == before
+    for other in (b"same" * 999_999, b"same" * 1_000_001, b"same" * 999_999 + b"sane"):
+        with pytest.raises(OutputExistsError, match="other content"):
+            write_file(tmp_path / "file", other)
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_directory_or_a_device_is_never_replaced(tmp_path: Path, replace: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for target, says in ((tmp_path, "is a directory"), (tmp_path / "pipe", "no regular file")):
+        with pytest.raises(OutputExistsError, match=says):
+            write_file(target, b"new", replace=replace)
+    assert names(tmp_path) == ["pipe"]
 
 
 def test_a_place_that_refuses_is_an_unfit_environment(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A run as a directory of real files."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from bundles import Run
 from dis_derivations.runs.bundle_documents import load_bundle
 from dis_derivations.runs.bundle_reader import DirectoryBundle
-from dis_derivations.runs.run_directory import copy_file, directory_for, directory_of_run, lay_out
+from dis_derivations.runs.run_directory import copy_file, directory_for, lay_out
 from dis_store import Store
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
@@ -107,10 +106,13 @@ def test_a_failure_in_the_middle_leaves_nothing(
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_a_copied_file_replaces_what_was_there(tmp_path: Path) -> None:
+def test_a_copied_file_replaces_what_was_there_when_it_may(tmp_path: Path) -> None:
     (tmp_path / "source").write_text("new", encoding="utf-8")
     (tmp_path / "target").write_text("old", encoding="utf-8")
-    copy_file(tmp_path / "source", tmp_path / "target")
+    with pytest.raises(InvalidInputError, match="there already"):
+        copy_file(tmp_path / "source", tmp_path / "target")
+    assert (tmp_path / "target").read_text("utf-8") == "old"
+    copy_file(tmp_path / "source", tmp_path / "target", replace=True)
     assert (tmp_path / "target").read_text("utf-8") == "new"
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -133,11 +135,3 @@ def test_templates_name_the_directory(template: str | None, expected: str) -> No
 def test_templates_that_lead_astray_are_refused(template: str, name: str) -> None:
     with pytest.raises(InvalidInputError):
         directory_for(template, run_id=RUN_ID, manifest_name=name)
-
-
-def test_the_manifest_says_where_its_run_goes(store: Store, run: Digest, tmp_path: Path) -> None:
-    manifest = {"metadata": {"name": "example"}, "outputs": {"directory": "x/${manifest_name}"}}
-    (tmp_path / "m.json").write_text(json.dumps(manifest), encoding="utf-8")
-    assert directory_of_run(store, run, tmp_path / "m.json") == Path("x/example")
-    moved = directory_of_run(store, run, tmp_path / "m.json", ["outputs.directory=y"])
-    assert moved == Path("y")

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from dis_derivations.artifacts.safetensors_header import read_header
 from dis_derivations.engines.reference.fixed_point import Floats
 from dis_store import strict_json
-from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import (
+    IntegrityError,
+    InvalidInputError,
+    UnfitEnvironmentError,
+    UnsupportedError,
+)
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -126,7 +131,7 @@ class Checkpoint:
                 hint="check that config.json belongs to these weights",
             )
         if dtype not in _DTYPES:
-            raise UnfitEnvironmentError(
+            raise UnsupportedError(
                 f"the reference engine does not read {dtype} weights",
                 cause=f"{name} has that dtype; it reads {', '.join(sorted(_DTYPES))}",
             )

@@ -3,16 +3,16 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import InvalidInputError, UnsupportedError
 
 Config = Mapping[str, Any]
 
 _LARGEST = 1e308
 
 
-def unsupported(what: str, cause: str | None = None) -> UnfitEnvironmentError:
+def unsupported(what: str, cause: str | None = None) -> UnsupportedError:
     """Return the refusal of something that the engine does not have."""
-    return UnfitEnvironmentError(
+    return UnsupportedError(
         f"the reference engine of this version of dis does not support {what}", cause=cause
     )
 

@@ -27,7 +27,7 @@ from dis_derivations.engines.reference.scheduling import Part, Running, Schedule
 from dis_derivations.engines.reference.stopping import Decode, Finish, StopRule, open_decoder
 from dis_derivations.engines.reference.weights import ModelWeights, WeightPlan
 from dis_store import strict_json
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import InvalidInputError, LittleMemoryError
 
 __all__ = ["NUMERICS_VERSION", "ReferenceEngine", "check_supported", "open_reference_engine"]
 
@@ -120,7 +120,7 @@ class ReferenceEngine:
             try:
                 decoder = Decoder(self._weights, schedule.slots, min(positions, self._context))
             except MemoryError as error:
-                raise UnfitEnvironmentError(
+                raise LittleMemoryError(
                     "this machine lacks the memory for the model and its keys and values",
                     hint="lower max_model_len, max_num_seqs or max_tokens",
                 ) from error

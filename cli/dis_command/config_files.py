@@ -1,0 +1,205 @@
+"""The files of settings: where they lie, which of them counts more, and what each may say.
+
+A project's `dis.toml` comes with whatever somebody cloned. So it may say only what can do no harm: never where the
+store is, which may hold anything, and never which program is started.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dis_command.errors import InvalidSettingError
+from dis_command.terminal import COLOR_MODES
+from dis_store.errors import UnfitEnvironmentError
+
+PROGRESS_MODES = ("auto", "tty", "plain", "json", "none")
+FOR_EVER = "forever"
+PROJECT_FILE = "dis.toml"
+_MAX_BYTES = 1 << 16
+# What marks the top of a working copy, whoever manages its versions.
+_REPOSITORY_MARKS = (".git", ".hg", ".jj", ".svn")
+_SYSTEM_DIRECTORIES = "/etc/xdg"
+_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A setting that a file may have.
+
+    Attributes:
+        accepts: Whether a value is one, written as on the command line.
+        values: What values there are, in words.
+        kinds: The types that it has in TOML.
+        harmless: Whether a project may set it.
+    """
+
+    accepts: Callable[[str], bool]
+    values: str
+    kinds: tuple[type, ...] = (str,)
+    harmless: bool = True
+
+
+KEYS = {
+    "store": Key(lambda text: bool(text.strip()), "a path, as a string", harmless=False),
+    "color": Key(COLOR_MODES.__contains__, f"one of {', '.join(COLOR_MODES)}"),
+    "progress": Key(PROGRESS_MODES.__contains__, f"one of {', '.join(PROGRESS_MODES)}"),
+    "pager": Key(lambda _: True, "a command, as a string", harmless=False),
+    "jobs": Key(
+        lambda text: _POSITIVE.fullmatch(text) is not None, "a number from 1 on", kinds=(int,)
+    ),
+    "wait": Key(
+        lambda text: text == FOR_EVER or _SECONDS.fullmatch(text) is not None,
+        f"a number of seconds, or {FOR_EVER}",
+        kinds=(int, float, str),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A file of settings that is there, and its values as they would be written on the command line."""
+
+    path: Path
+    values: Mapping[str, str]
+
+
+def config_files(environment: Mapping[str, str], directory: Path | None) -> Iterator[ConfigFile]:
+    """Yield the files that there are, the most important first: the project's, the user's, those of the system.
+
+    Args:
+        environment: The environment.
+        directory: Where the search for a project begins; None for nowhere.
+
+    Raises:
+        InvalidSettingError: One of them cannot be read, is not TOML, or says what it may not.
+    """
+    project = None if directory is None else project_path(environment, directory)
+    if project is not None:
+        yield ConfigFile(project, read_config(project, project=True))
+    for path in _personal_paths(environment):
+        if values := read_config(path):
+            yield ConfigFile(path, values)
+
+
+def config_path(environment: Mapping[str, str]) -> Path:
+    """Return where the user's file is, or would be."""
+    return user_directory(environment, "XDG_CONFIG_HOME", ".config") / "config.toml"
+
+
+def system_paths(environment: Mapping[str, str]) -> list[Path]:
+    """Return where files of the system may be, the most important first."""
+    named = environment.get("XDG_CONFIG_DIRS") or _SYSTEM_DIRECTORIES
+    return [
+        Path(directory, "dis", "config.toml")
+        for directory in named.split(":")
+        if Path(directory).is_absolute()
+    ]
+
+
+def project_path(environment: Mapping[str, str], directory: Path) -> Path | None:
+    """Return the nearest `dis.toml` from `directory` upwards.
+
+    The search ends at the top of a repository, below the home directory, and at the root.
+    """
+    home = Path(environment.get("HOME", ""))
+    for place in (directory, *directory.parents):
+        if place == home:
+            return None
+        path = place / PROJECT_FILE
+        if path.is_file():
+            return path
+        if any((place / mark).exists() for mark in _REPOSITORY_MARKS):
+            return None
+    return None
+
+
+def read_config(path: Path, *, project: bool = False) -> Mapping[str, str]:
+    """Return the settings in a file; none where there is no such file.
+
+    Raises:
+        InvalidSettingError: It cannot be read, is not TOML, or has a key or a value that is none of ours, or that a
+            project may not set.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise InvalidSettingError(f"{path} cannot be read", cause=error.strerror) from error
+    import tomllib
+
+    if len(data) > _MAX_BYTES:
+        raise InvalidSettingError(
+            f"{path} is too large", cause=f"settings have at most {_MAX_BYTES} bytes"
+        )
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    # ValueError: also what is no TOML or no UTF-8, and an integer of more digits than Python converts.
+    except (ValueError, RecursionError) as error:
+        raise InvalidSettingError(f"{path} is not valid TOML", cause=str(error)) from error
+    return {key: _checked(path, key, value, project) for key, value in document.items()}
+
+
+def _checked(path: Path, key: str, value: Any, project: bool) -> str:
+    if key not in KEYS:
+        raise InvalidSettingError(
+            f"{path} has the unknown key {key!r}",
+            cause=f"the keys are {', '.join(KEYS)}",
+            hint=_suggestion(key),
+        )
+    if project and not KEYS[key].harmless:
+        raise InvalidSettingError(
+            f"{path} may not set {key}",
+            cause="it is the file of a project, which may come from anybody",
+            hint=f"set it yourself, in ~/.config/dis/config.toml, or with DIS_{key.upper()}",
+        )
+    # A bool is an int to Python, and no number to anybody else.
+    fits = isinstance(value, KEYS[key].kinds) and not isinstance(value, bool)
+    if not fits or not KEYS[key].accepts(str(value)):
+        raise InvalidSettingError(
+            f"{path} has a wrong {key}", cause=f"it must be {KEYS[key].values}"
+        )
+    return str(value)
+
+
+def _personal_paths(environment: Mapping[str, str]) -> Iterator[Path]:
+    # Without a home directory there is no file of the user.
+    with contextlib.suppress(UnfitEnvironmentError):
+        yield config_path(environment)
+    yield from system_paths(environment)
+
+
+def user_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
+    """Return a directory of the XDG base directory specification, with `dis` in it.
+
+    Args:
+        environment: The environment.
+        variable: `XDG_DATA_HOME` …; a relative path in it is ignored, as the specification asks.
+        default: Where it is without the variable, from the home directory.
+
+    Raises:
+        UnfitEnvironmentError: There is neither the variable nor a home directory.
+    """
+    value = environment.get(variable, "")
+    if Path(value).is_absolute():
+        return Path(value, "dis")
+    home = Path(environment.get("HOME", ""))
+    if not home.is_absolute():
+        raise UnfitEnvironmentError(
+            "there is no home directory",
+            cause="HOME is not set",
+            hint=f"set HOME or {variable}, or name a store: --store DIR",
+        )
+    return Path(home, default, "dis")
+
+
+def _suggestion(key: str) -> str | None:
+    from difflib import get_close_matches
+
+    close = get_close_matches(key, KEYS, n=1)
+    return f"did you mean {close[0]}?" if close else None
