@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ORACLE := .venv-oracle
 
-.PHONY: help setup demo test oracle lint types imports check coverage bench-peers bench clean
+.PHONY: help setup demo test oracle lint types imports check coverage bench-peers bench man clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ bench-peers: ## Install what the benchmarks compare with; wants root
 
 bench: setup ## Measure dis beside its peers, and write docs/performance.md (GROUPS=adding: one group)
 	PYTHONPATH=store:derivations:cli:tests/support:tests/benchmarks $(BIN)/python tests/benchmarks/bench.py $(GROUPS)
+
+man: setup ## Write the manual pages into build/man; read one: man -l build/man/man1/dis.1
+	$(BIN)/python -m dis_command.manual build/man
 
 clean: ## Remove both environments and caches
 	rm -rf $(VENV) $(ORACLE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist

@@ -57,4 +57,14 @@ def test_the_wheel_holds_the_modules_of_the_checkout_and_nothing_else(tmp_path: 
         for path in (ROOT / room).rglob("*.py")
     )
     top_level = {name.split("/")[0] for name in names}
-    assert {name for name in top_level if not name.endswith(".dist-info")} == set(ROOMS.values())
+    others = {name for name in top_level if not name.endswith((".dist-info", ".data"))}
+    assert others == set(ROOMS.values())
+    # Beside the packages there are the manual pages, and nothing else.
+    data = {name.partition(".data/")[2] for name in names if ".data/" in name}
+    assert data == {f"data/share/man/man1/{name}" for name in _manual_pages(tmp_path)}
+
+
+def _manual_pages(directory: Path) -> set[str]:
+    argv = [sys.executable, "-m", "dis_command.manual", str(directory)]
+    written = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return {Path(line).name for line in written.splitlines()}

@@ -4,14 +4,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NoReturn
 
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.layout import Layout
+from dis_store.path_rules import MAX_DEPTH, MAX_PATH_BYTES
 from dis_store.tree import FileEntry, ReferenceEntry, Tree
 
 # References may lead to one object many times over; a few kilobytes of manifests could otherwise name 2^64 files.
 MAX_FILES = 1_000_000
+# A file that more references than this stand before could not be opened by name either: Linux follows 40 links.
+MAX_REFERENCE_DEPTH = 64
 
 Trees = Callable[[Digest], Tree]
 
@@ -65,41 +69,51 @@ def resolve_all(digest: Digest, trees: Trees, layout: Layout) -> list[ResolvedFi
     """Return every file that the object shows, sorted by the bytes of its path.
 
     Raises:
-        IntegrityError: An object is not valid, or references lead to more than a million entries.
+        IntegrityError: An object is not valid, or references lead to more than a million entries, through more than
+            `MAX_REFERENCE_DEPTH` objects, or to a path that is longer than that of a file may be.
     """
-    # Entries are counted, not files: references that fan out and end in empty objects show no file at all.
-    steps = count(1)
+    walk = _Walk(digest, trees, layout)
+    return sorted(walk.below(digest, None, "", 0), key=lambda file: file.path.encode())
 
-    def step() -> None:
-        if next(steps) > MAX_FILES:
-            raise IntegrityError(
-                f"the object {digest} is refused",
-                cause=f"its references lead to more than {MAX_FILES} entries",
+
+class _Walk:
+    """The way through an object and all that it refers to, held within bounds."""
+
+    def __init__(self, digest: Digest, trees: Trees, layout: Layout) -> None:
+        self._digest = digest
+        self._trees = trees
+        self._layout = layout
+        # Entries are counted, not files: references that fan out and end in empty objects show no file at all.
+        self._steps = count(1)
+
+    def below(
+        self, digest: Digest, place: str | None, shown_as: str, depth: int
+    ) -> Iterator[ResolvedFile]:
+        """Yield the files at or below the entry or directory `place` of an object, renamed to `shown_as`."""
+        if depth > MAX_REFERENCE_DEPTH:
+            self._refuse(f"its references lead through more than {MAX_REFERENCE_DEPTH} objects")
+        for entry in self._trees(digest).entries:
+            if next(self._steps) > MAX_FILES:
+                self._refuse(f"its references lead to more than {MAX_FILES} entries")
+            rest = _below(entry.path, place)
+            if rest is None:
+                continue
+            shown = "/".join(part for part in (shown_as, rest) if part)
+            if isinstance(entry, FileEntry):
+                self._check_length(shown)
+                yield _resolved(shown, entry, digest, self._layout)
+            else:
+                yield from self.below(entry.object, entry.subpath, shown, depth + 1)
+
+    def _check_length(self, shown: str) -> None:
+        # Each object keeps to these bounds, and one inside another need not.
+        if shown.count("/") >= MAX_DEPTH or len(shown.encode()) > MAX_PATH_BYTES:
+            self._refuse(
+                f"its references put a file deeper than {MAX_DEPTH} levels or {MAX_PATH_BYTES} bytes"
             )
 
-    found = _walk(digest, None, "", trees, layout, step)
-    return sorted(found, key=lambda file: file.path.encode())
-
-
-def _walk(
-    digest: Digest,
-    below: str | None,
-    shown_as: str,
-    trees: Trees,
-    layout: Layout,
-    step: Callable[[], None],
-) -> Iterator[ResolvedFile]:
-    """Yield the files at or below the entry or directory `below` of an object, renamed to `shown_as`."""
-    for entry in trees(digest).entries:
-        step()
-        rest = _below(entry.path, below)
-        if rest is None:
-            continue
-        shown = "/".join(part for part in (shown_as, rest) if part)
-        if isinstance(entry, FileEntry):
-            yield _resolved(shown, entry, digest, layout)
-        else:
-            yield from _walk(entry.object, entry.subpath, shown, trees, layout, step)
+    def _refuse(self, cause: str) -> NoReturn:
+        raise IntegrityError(f"the object {self._digest} is refused", cause=cause)
 
 
 def _below(path: str, directory: str | None) -> str | None:

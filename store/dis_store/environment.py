@@ -5,7 +5,7 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from dis_store.errors import DisError, UnfitEnvironmentError
+from dis_store.errors import DisError, DiskFullError, UnfitEnvironmentError, UnwritableStoreError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -34,18 +34,18 @@ def explain(error: OSError, store: Path) -> DisError:
     )
 
 
-def unwritable(store: Path, cause: str) -> UnfitEnvironmentError:
+def unwritable(store: Path, cause: str) -> UnwritableStoreError:
     """Return the error for a store that may only be read."""
-    return UnfitEnvironmentError(
+    return UnwritableStoreError(
         f"the store {store} cannot be written",
         cause=cause,
         hint="make it writable for you, or choose another one with --store or DIS_STORE",
     )
 
 
-def disk_full(store: Path, cause: str) -> UnfitEnvironmentError:
+def disk_full(store: Path, cause: str) -> DiskFullError:
     """Return the error for a store whose file system has no room left."""
-    return UnfitEnvironmentError(
+    return DiskFullError(
         f"the disk of the store {store} is full",
         cause=cause,
         hint="free space, for example with: dis gc",

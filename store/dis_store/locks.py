@@ -1,7 +1,7 @@
 """The locks of a store: advisory `flock`s, which the kernel frees when their process dies.
 
-- `locks/gc.lock`: shared while something is made visible or protected, exclusive while garbage is deleted. Held for
-  moments only, never through a download or a build.
+- `locks/gc.lock`: shared while something is made visible or protected, exclusive while garbage is found and made
+  invisible, or the index rebuilt; then its content says who. Never held through a download or a build.
 - `locks/object-<ab>.lock`: exclusive while an object whose digest begins with `ab` is put in its place.
 - `locks/build/<key>.lock`: exclusive while one process builds a key; its content says who.
 
@@ -20,20 +20,22 @@ from dis_store.layout import Layout
 
 if TYPE_CHECKING:
     from dis_store.lock_holder import LockHolder
+    from dis_store.patience import Patience
 
 
 class Locks:
     """The locks of the store that `layout` describes."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, patience: "Patience | None" = None) -> None:
         self._room = layout.room("locks")
+        self.patience = patience
 
     @contextlib.contextmanager
     def sharing(self) -> Iterator[None]:
         """Hold off garbage collection for a moment."""
         # A waiting collector holds the turnstile: without it, an endless stream of sharers would starve it.
-        with _flocked(self._room / "gc.turn", fcntl.LOCK_SH):
-            shared = _acquire(self._room / "gc.lock", fcntl.LOCK_SH)
+        with self._taken("gc.turn", fcntl.LOCK_SH):
+            shared = self._take("gc.lock", fcntl.LOCK_SH)
         try:
             yield
         finally:
@@ -42,12 +44,48 @@ class Locks:
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
         """Be the only process that makes visible, protects or deletes anything."""
-        with _flocked(self._room / "gc.turn", fcntl.LOCK_EX):
-            exclusive = _acquire(self._room / "gc.lock", fcntl.LOCK_EX)
+        from dis_store import lock_holder
+
+        with self._taken("gc.turn", fcntl.LOCK_EX):
+            exclusive = self._take("gc.lock", fcntl.LOCK_EX)
+        try:
+            lock_holder.write(exclusive)
+            yield
+        finally:
+            lock_holder.clear(exclusive)
+            os.close(exclusive)
+
+    @contextlib.contextmanager
+    def _taken(self, name: str, operation: int) -> Iterator[None]:
+        descriptor = self._take(name, operation)
         try:
             yield
         finally:
-            os.close(exclusive)
+            os.close(descriptor)
+
+    def _take(self, name: str, operation: int) -> int:
+        """Open and lock a file that a collection may hold for long, with the patience that there is."""
+        path = self._room / name
+        if self.patience is None:
+            return _acquire(path, operation)
+        from dis_store.patience import acquire
+
+        descriptor = _open(path)
+        try:
+            acquire(descriptor, operation, self.patience, self._collector)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _collector(self) -> "LockHolder":
+        from dis_store import lock_holder
+
+        descriptor = _open(self._room / "gc.lock")
+        try:
+            return lock_holder.read_living(descriptor)
+        finally:
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def placing(self, digest: Digest) -> Iterator[None]:
@@ -66,6 +104,12 @@ class Locks:
         """Yield whether this process is the one that may empty the trash; never waits."""
         with _tried(self._room / "trash.lock") as held:
             yield held
+
+    @contextlib.contextmanager
+    def keeping_trash(self) -> Iterator[None]:
+        """Be the one who empties the trash, after waiting for another one if there is one."""
+        with _flocked(self._room / "trash.lock", fcntl.LOCK_EX):
+            yield
 
     @contextlib.contextmanager
     def building(

@@ -1,7 +1,7 @@
 """Questions about objects that the index answers alone."""
 
 from dis_store.digest import Digest, Sha256
-from dis_store.errors import InvalidInputError
+from dis_store.errors import InvalidInputError, UnknownReferenceError
 from dis_store.foundation import Foundation, missing
 from dis_store.index import Index
 
@@ -86,7 +86,7 @@ def find(index: Index, prefix: str) -> Digest:
         (prefix, f"{prefix}g"),
     )
     if not rows:
-        raise InvalidInputError(f"no object has a digest that begins with {prefix}")
+        raise UnknownReferenceError(f"no object has a digest that begins with {prefix}")
     if len(rows) > 1:
         found = ", ".join(digest for (digest,) in rows)
         raise InvalidInputError(

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dis_store.digest import Digest
 from dis_store.foundation import Foundation
@@ -12,11 +13,16 @@ from dis_store.layout import Layout, open_layout
 from dis_store.locks import Locks
 from dis_store.temp_roots import TempRoots
 
+if TYPE_CHECKING:
+    from dis_store.patience import Patience
+
 # What every command that may write does write to.
 _WRITTEN_ROOMS = ("tmp", "temproots", "locks")
 
 
-def open_foundation(path: Path, *, create: bool, reading: bool) -> Foundation:
+def open_foundation(
+    path: Path, *, create: bool, reading: bool, patience: "Patience | None"
+) -> Foundation:
     """Open the store at `path`; see `Store.open`.
 
     Raises:
@@ -25,7 +31,7 @@ def open_foundation(path: Path, *, create: bool, reading: bool) -> Foundation:
     if reading and _may_only_be_read(Layout(path)):
         return _for_reading(open_layout(path, create=False, touch=False))
     layout = open_layout(path, create=create)
-    locks = Locks(layout)
+    locks = Locks(layout, patience)
     foundation = Foundation(layout, locks, TempRoots(layout, locks), Index(layout, locks))
     if any(any(layout.room(name).iterdir()) for name in ("tmp", "trash")):
         from dis_store.work_space import remove_abandoned

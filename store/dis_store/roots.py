@@ -7,8 +7,9 @@ from typing import Any
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import DamagedRootError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation, missing
+from dis_store.last_use import note_use
 from dis_store.layout import Layout
 from dis_store.path_rules import check_path
 from dis_store.records import decode_record, encode_record, write_record
@@ -47,9 +48,14 @@ class Root:
         """Parse a record; `Root.decode(r.encode()) == r`.
 
         Raises:
-            IntegrityError: It is no root.
+            IntegrityError: `data` is not exactly the encoding of a root.
         """
-        return root_from_json(decode_record(data, kind="root", version=FORMAT, name=name), name)
+        root = root_from_json(decode_record(data, kind="root", version=FORMAT, name=name), name)
+        if root.encode() != data:
+            raise IntegrityError(
+                f"{name} is damaged", cause="it is not the encoding of what it says"
+            )
+        return root
 
 
 def root_from_json(document: dict[str, Any], name: str) -> Root:
@@ -118,6 +124,7 @@ def set_root(foundation: Foundation, name: str, root: Root) -> None:
         if not foundation.is_valid(root.object):
             raise missing(root.object)
         write_record(foundation, foundation.layout.root(name), data)
+        note_use(foundation.layout, name)
 
 
 def stamped(root: Root) -> Root:
@@ -140,7 +147,7 @@ def read_root(layout: Layout, name: str) -> Root | None:
     try:
         return Root.decode(data, name=f"the root {name!r}")
     except IntegrityError as error:
-        raise IntegrityError(
+        raise DamagedRootError(
             error.what,
             cause=f"{path}: {error.cause}",
             hint=_remedy([name]),
@@ -185,7 +192,7 @@ def read_roots(layout: Layout) -> dict[str, Root]:
     """
     survey = survey_roots(layout)
     if len(survey.damaged) > 1:
-        raise IntegrityError(
+        raise DamagedRootError(
             f"{len(survey.damaged)} roots are damaged",
             cause="\n".join(map(str, survey.damaged.values())),
             hint=_remedy(list(survey.damaged)),

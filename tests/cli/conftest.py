@@ -12,7 +12,8 @@ from command_line import ROOT, SHORTER, Dis, Realised, call
 from run_shelf import make_writable
 
 _VARIABLES = (
-    "DIS_DEBUG", "DIS_PROGRESS", "DIS_PAGER", "PAGER", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE",
+    "DIS_DEBUG", "DIS_PROGRESS", "DIS_PAGER", "DIS_COLOR", "DIS_JOBS", "DIS_WAIT",
+    "PAGER", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE",
 )  # fmt: skip
 
 
@@ -78,6 +79,7 @@ def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         monkeypatch.delenv(name, raising=False)
     for name in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "xdg" / name.lower()))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path / "xdg" / "system"))
     monkeypatch.setenv("DIS_STORE", str(tmp_path / "empty-store"))
     monkeypatch.chdir(tmp_path)
     yield

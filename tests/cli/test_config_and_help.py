@@ -23,21 +23,30 @@ def test_every_setting_says_where_it_comes_from(
     assert found["progress"] == ("auto", "default")
     assert found["pager"] == ("less -FRX", "default")
     assert found["config file"][1] == "XDG_CONFIG_HOME"
+    assert found["system file"][1] == "XDG_CONFIG_DIRS"
+    assert (found["wait"], found["jobs"][1]) == (("forever", "default"), "default")
+    assert "project file" not in found
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PAGER", "more")
     monkeypatch.setenv("DIS_DEBUG", "1")
     monkeypatch.setenv("DIS_PROGRESS", "plain")
+    monkeypatch.setenv("DIS_JOBS", "3")
+    (tmp_path / "dis.toml").write_text("wait = 5\n", encoding="utf-8")
     found = origins(dis)
     assert found["color"] == ("never", "NO_COLOR")
     assert found["pager"] == ("more", "PAGER")
     assert found["debug"] == ("on", "DIS_DEBUG")
     assert found["progress"] == ("plain", "DIS_PROGRESS")
+    assert found["jobs"] == ("3", "DIS_JOBS")
+    assert found["wait"] == ("5", str(tmp_path / "dis.toml"))
+    assert found["project file"][0] == str(tmp_path / "dis.toml")
     flags = ("--store", "/x", "--color", "always", "--progress", "none", "--no-pager", "--debug")
     found = origins(dis, *flags)
     assert found["store"] == ("/x", "--store")
     assert found["color"] == ("always", "--color")
     assert found["pager"] == ("", "--no-pager")
     assert found["debug"] == ("on", "--debug")
+    assert origins(dis, "--wait", "1")["wait"] == ("1", "--wait")
     assert origins(dis, "-q")["progress"] == ("none", "--quiet")
 
 

@@ -1,5 +1,6 @@
 """Every failure is one block on stderr, with the exit code that docs/reference/exit-codes.md gives it."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -59,7 +60,51 @@ def test_errors_are_one_json_document_with_json(dis: Dis) -> None:
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.error["what"] == "nothing is called 'nothing'"
     assert outcome.error["exit_code"] == 2
-    assert set(outcome.error) == {"what", "cause", "hint", "exit_code"}
+    assert set(outcome.error) == {"what", "cause", "hint", "code", "exit_code"}
+    assert outcome.error["code"] == "E0203"
+
+
+def test_the_block_ends_with_the_command_that_explains_its_code(dis: Dis) -> None:
+    outcome = dis("show", "nothing")
+    assert outcome.err.endswith("\nmore: dis help E0203\n")
+    explained = dis("help", "E0203")
+    assert explained.code == 0
+    assert explained.out.startswith("E0203: Nothing in the store has this name")
+
+
+@pytest.mark.parametrize(
+    ("argv", "what"),
+    [
+        (["show", "nothing", "--progress", "json"], "nothing is called 'nothing'"),
+        (["--progress=json", "show", "nothing", "--json"], "nothing is called 'nothing'"),
+        (["relize", "--progress", "json"], "no such command 'relize'"),
+        (["list", "--jsn", "--progress=json"], "no such option '--jsn'"),
+    ],
+)
+def test_an_error_is_an_event_for_who_reads_events(dis: Dis, argv: list[str], what: str) -> None:
+    outcome = dis(*argv)
+    assert (outcome.code, outcome.out) == (2, "")
+    (line,) = outcome.err.splitlines()
+    event = json.loads(line)
+    assert (event["event"], event["subject"], event["text"]) == ("error", "dis", what)
+    assert event["error"] == outcome.error
+    assert event["error"]["what"] == what
+
+
+def test_a_traceback_is_in_the_event_so_that_stderr_stays_json(dis: Dis) -> None:
+    outcome = dis("show", "nothing", "--progress", "json", "--debug")
+    (line,) = outcome.err.splitlines()
+    assert json.loads(line)["error"]["traceback"].startswith("Traceback")
+
+
+def test_an_error_in_the_settings_themselves_is_told(
+    dis: Dis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIS_PROGRESS", "loud")
+    monkeypatch.setenv("DIS_COLOR", "blue")
+    outcome = dis("realize", "x.json")
+    outcome.check_one_block()
+    assert outcome.code == 2
 
 
 def test_wrong_usage_is_json_too_with_json(dis: Dis) -> None:
@@ -148,7 +193,7 @@ def test_a_traceback_is_shown_when_it_is_asked_for(
         outcome = dis("show", "nothing")
     assert outcome.code == 2
     assert "Traceback" in outcome.err
-    assert outcome.err.splitlines()[-1].startswith("hint: ")
+    assert outcome.err.splitlines()[-1] == "more: dis help E0203"
 
 
 def test_a_full_disk_is_an_unfit_environment() -> None:
@@ -158,12 +203,12 @@ def test_a_full_disk_is_an_unfit_environment() -> None:
 
 def test_a_message_cannot_steer_the_terminal() -> None:
     block = error_report.render_block(DisError("a\x1b[2J", cause="b\nc\x07", hint="d"), color=False)
-    assert block == "error: a\\x1b[2J\n  cause: b\n         c\\x07\nhint: d\n"
+    assert block == "error: a\\x1b[2J\n  cause: b\n         c\\x07\nhint: d\nmore: dis help E0000\n"
 
 
 def test_colour_is_for_the_words_and_not_for_the_text() -> None:
     block = error_report.render_block(IntegrityError("text"), color=True)
-    assert block == "\x1b[1;31merror:\x1b[0m text\n"
+    assert block == "\x1b[1;31merror:\x1b[0m text\n\x1b[1;36mmore:\x1b[0m dis help E0400\n"
 
 
 def test_a_reader_that_went_away_ends_the_command_quietly(python: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from command_line import Dis, Realised
 from dis_command.pager import pager_command, pager_setting
+from dis_command.settings import Settings
 
 MARKING = "sed s/^/paged:/"
 
@@ -88,12 +89,18 @@ def test_nothing_is_paged_into_a_pipe(
     assert dis("show", "first").out.startswith("[prompt-00000]")
 
 
+def setting(environment: dict[str, str]) -> tuple[str, str]:
+    found = pager_setting(environment, Settings(environment))
+    return found.value, found.origin
+
+
 def test_the_first_variable_that_is_set_names_the_pager() -> None:
-    assert pager_setting({}) == ("less -FRX", "")
-    assert pager_setting({"PAGER": "more"}) == ("more", "PAGER")
-    assert pager_setting({"PAGER": "more", "DIS_PAGER": " "}) == ("", "DIS_PAGER")
+    assert setting({}) == ("less -FRX", "default")
+    assert setting({"PAGER": "more"}) == ("more", "PAGER")
+    assert setting({"PAGER": "more", "DIS_PAGER": " "}) == ("", "DIS_PAGER")
 
 
 def test_a_pager_with_an_open_quote_is_done_without(tmp_path: Path) -> None:
-    assert pager_command({"DIS_PAGER": "less '"}) == []
-    assert pager_command({"DIS_PAGER": str(tmp_path / "nothing")}) == []
+    for value in ("less '", str(tmp_path / "nothing")):
+        environment = {"DIS_PAGER": value}
+        assert pager_command(environment, Settings(environment)) == []

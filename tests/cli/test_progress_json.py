@@ -9,7 +9,9 @@ import pytest
 
 from command_line import ROOT, SHORTER, Dis
 from dis_command import stopping
+from dis_command.main import _announce_as_event
 from dis_command.progress.json_lines import JsonProgress
+from dis_command.session import Session
 from dis_derivations.realisation.events import Event, Measure
 
 _FIELDS = ["schema_version", "time", "event", "subject", "text", "seconds", "measures"]
@@ -100,3 +102,14 @@ def test_the_page_names_every_event_and_every_field() -> None:
 
     for word in (*get_args(EventKind), "stopping", *_FIELDS):
         assert f"`{word}`" in _PAGE
+
+
+def test_a_stop_is_an_event_also_before_there_is_progress(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert _announce_as_event(Session(environment={"DIS_PROGRESS": "json"}))
+    (event,) = documents(capfd.readouterr().err)
+    assert (event["event"], event["text"]) == ("stopping", stopping.MESSAGE)
+    assert not _announce_as_event(Session(environment={"DIS_PROGRESS": "plain"}))
+    assert not _announce_as_event(Session(environment={"DIS_PROGRESS": "loud"}))
+    assert capfd.readouterr().err == ""

@@ -28,6 +28,7 @@ def test_json_has_the_stated_fields(dis: Dis, realised: Realised) -> None:
     document = dis("realize", realised.config, *LIMITS, "--json").document
     assert set(document) == {
         "schema_version", "target", "derivation", "cached", "outputs", "roots", "rebuilds",
+        "artifact_digests_verified",
     }  # fmt: skip
     assert (document["target"], document["cached"], document["rebuilds"]) == ("run", True, [])
     assert set(document["outputs"]) == {"bundle", "log"}

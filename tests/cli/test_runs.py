@@ -79,7 +79,9 @@ def test_show_prints_questions_and_answers(dis: Dis, realised: Realised, laid_ou
 
 def test_show_json_has_the_stated_fields(dis: Dis, realised: Realised) -> None:
     document = dis("show", "first", "--json").document
-    assert set(document) == {"schema_version", "name", "run_id", "exchanges"}
+    assert set(document) == {
+        "schema_version", "name", "run_id", "grade", "artifact_digests_verified", "weights", "exchanges",
+    }  # fmt: skip
     assert set(document["exchanges"][0]) == {
         "id", "conversation", "prompt", "answer", "prompt_tokens", "output_tokens",
     }  # fmt: skip
@@ -104,7 +106,8 @@ def test_list_has_the_newest_run_first(dis: Dis, realised: Realised) -> None:
     document = dis("list", "--json").document
     assert [run["name"] for run in document] == ["second", "first"]
     assert set(document[0]) == {
-        "name", "names", "bundle", "path", "run_id", "model", "date", "engine", "grade", "size", "problem",
+        "name", "names", "bundle", "path", "run_id", "model", "date", "engine", "grade",
+        "artifact_digests_verified", "size", "problem",
     }  # fmt: skip
     assert document[1]["path"] == realised.first
     assert (document[1]["engine"], document[1]["grade"]) == ("reference", "conformant")

@@ -100,7 +100,7 @@ def test_gc_frees_what_no_root_keeps(dis: Dis, own_store: Realised) -> None:
 def test_gc_retires_automatic_roots_and_never_named_ones(dis: Dis, own_store: Realised) -> None:
     assert dis("root", "remove", "second").code == 0
     assert dis("gc", "--older-than", "1h", "--json").document["retired_roots"] == []
-    document = dis("gc", "--keep-last", "0", "--json").document
+    document = dis("gc", "--keep-last", "0", "--yes", "--json").document
     assert len(document["retired_roots"]) == 2
     assert own_store.path_of("first").is_dir()
     assert not own_store.path_of("second").exists()

@@ -40,7 +40,9 @@ class Outcome:
         starts = [number for number, line in enumerate(lines) if line.startswith("error: ")]
         assert len(starts) == 1, self.err
         for line in lines[starts[0] + 1 :]:
-            assert line.startswith(("  cause: ", "  log: ", "hint: ", "      ")), self.err
+            assert line.startswith(
+                ("  cause: ", "  log: ", "hint: ", "more: dis help E", "      ")
+            ), self.err
 
 
 Dis = Callable[..., Outcome]

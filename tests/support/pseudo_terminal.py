@@ -18,12 +18,13 @@ _PATIENCE_SECONDS = 60
 
 @dataclass
 class OnTerminal:
-    """A process with stderr on a terminal of its own; stdin and stdout are pipes. A context manager."""
+    """A process with stderr on a terminal, and stdin too if it is `typed`; the rest is piped. A context manager."""
 
     argv: Sequence[str]
     environment: dict[str, str]
     columns: int = 80
     rows: int = 24
+    typed: bool = False
     written: str = ""
     _master: int = -1
     _rest: bytes = b""
@@ -35,7 +36,7 @@ class OnTerminal:
         self.process = subprocess.Popen(
             self.argv,
             env=self.environment,
-            stdin=subprocess.PIPE,
+            stdin=slave if self.typed else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=slave,
         )
@@ -51,6 +52,10 @@ class OnTerminal:
         """Change the width of the terminal."""
         self.columns = columns
         self._set_size(self._master)
+
+    def type(self, text: str) -> None:
+        """Type something on the terminal."""
+        os.write(self._master, text.encode())
 
     def read_until(self, seen: Callable[[str], bool]) -> str:
         """Read what is written until it is as `seen` wants it; return all that was written so far."""
