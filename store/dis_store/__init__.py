@@ -7,10 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dis_store.addition import add_path
+    from dis_store.addition import PlannedAddition, add_path, plan_addition
     from dis_store.census import Census
     from dis_store.closure_export import ExportedClosures, export_closures
-    from dis_store.closure_import import ImportedClosures, import_closures
+    from dis_store.closure_import import (
+        ImportedClosures,
+        PlannedImport,
+        import_closures,
+        plan_import,
+    )
     from dis_store.collection import CollectedObject, CollectionReport, RetirementPolicy
     from dis_store.contents import ResolvedFile
     from dis_store.digest import Digest, Sha256
@@ -24,16 +29,24 @@ if TYPE_CHECKING:
     )
     from dis_store.file_writer import FileWriter, WrittenFile
     from dis_store.inspection import Problem
+    from dis_store.last_use import LastUse
     from dis_store.lock_holder import LockHolder
     from dis_store.optimisation import OptimisationReport
+    from dis_store.pace import Pace
     from dis_store.realisations import Input, Realisation
     from dis_store.reindexing import ReindexReport
+    from dis_store.repair import RepairReport
     from dis_store.result_links import ResultLink
+    from dis_store.root_weights import RootWeight
     from dis_store.roots import Root
+    from dis_store.space_goal import SpaceGoal
     from dis_store.store import Store
+    from dis_store.tensor_scan import Tensor
+    from dis_store.tensor_set import tensor_set_digest
     from dis_store.tree import FileEntry, ReferenceEntry, Tree
     from dis_store.tree_writer import TreeWriter
     from dis_store.verification import VerificationReport
+    from dis_store.verification_round import RoundReport
 
 __all__ = [
     "BuildError",
@@ -50,18 +63,27 @@ __all__ = [
     "IntegrityError",
     "InterruptedBuildError",
     "InvalidInputError",
+    "LastUse",
     "LockHolder",
     "OptimisationReport",
+    "Pace",
+    "PlannedAddition",
+    "PlannedImport",
     "Problem",
     "Realisation",
     "ReferenceEntry",
     "ReindexReport",
+    "RepairReport",
     "ResolvedFile",
     "ResultLink",
     "RetirementPolicy",
     "Root",
+    "RootWeight",
+    "RoundReport",
     "Sha256",
+    "SpaceGoal",
     "Store",
+    "Tensor",
     "Tree",
     "TreeWriter",
     "UnfitEnvironmentError",
@@ -70,14 +92,20 @@ __all__ = [
     "add_path",
     "export_closures",
     "import_closures",
+    "plan_addition",
+    "plan_import",
+    "tensor_set_digest",
 ]
 
 _HOMES = {
-    "addition": ("add_path",),
+    "addition": ("PlannedAddition", "add_path", "plan_addition"),
     "census": ("Census",),
     "closure_export": ("ExportedClosures", "export_closures"),
-    "closure_import": ("ImportedClosures", "import_closures"),
+    "closure_import": ("ImportedClosures", "PlannedImport", "import_closures", "plan_import"),
     "collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
+    "last_use": ("LastUse",),
+    "root_weights": ("RootWeight",),
+    "space_goal": ("SpaceGoal",),
     "contents": ("ResolvedFile",),
     "digest": ("Digest", "Sha256"),
     "errors": (
@@ -92,14 +120,19 @@ _HOMES = {
     "inspection": ("Problem",),
     "lock_holder": ("LockHolder",),
     "optimisation": ("OptimisationReport",),
+    "pace": ("Pace",),
     "realisations": ("Input", "Realisation"),
     "reindexing": ("ReindexReport",),
+    "repair": ("RepairReport",),
     "result_links": ("ResultLink",),
     "roots": ("Root",),
     "store": ("Store",),
+    "tensor_scan": ("Tensor",),
+    "tensor_set": ("tensor_set_digest",),
     "tree": ("FileEntry", "ReferenceEntry", "Tree"),
     "tree_writer": ("TreeWriter",),
     "verification": ("VerificationReport",),
+    "verification_round": ("RoundReport",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

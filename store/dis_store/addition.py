@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from dis_store.adoption import Adopted, adopt, check_stored, remove_source, restore
+from dis_store.adoption import Adopted, adopt, check_stored, may_move, remove_source, restore
 from dis_store.digest import Digest
 from dis_store.environment import reported
 from dis_store.errors import InvalidInputError
 from dis_store.path_rules import PathSet
 from dis_store.store import Store
 from dis_store.tree import MAX_ENTRIES
+from dis_store.work_progress import Progress, counter
 
 _Made = TypeVar("_Made")
 
@@ -37,7 +38,43 @@ class _Source:
     alone: bool = False
 
 
-def add_path(store: Store, path: Path, *, adopt: bool = False, jobs: int = 1) -> Digest:
+@dataclass(frozen=True)
+class PlannedAddition:
+    """What adding a path would do.
+
+    Attributes:
+        files: How many files it has.
+        bytes: Their bytes.
+        moved: How many would move into the store without being copied; the others are copied.
+    """
+
+    files: int
+    bytes: int
+    moved: int
+
+
+def plan_addition(store: Store, path: Path, *, adopt: bool = False) -> PlannedAddition:
+    """Return what `add_path` would do, reading no file and changing nothing.
+
+    Raises:
+        InvalidInputError: As `add_path`, as far as it can be told without reading.
+    """
+    sources = _survey(store, path)
+    moved = 0
+    if adopt:
+        _check_removable(path, sources)
+        moved = sum(may_move(each.real, store.path) for each in sources)
+    return PlannedAddition(len(sources), sum(each.size for each in sources), moved)
+
+
+def add_path(
+    store: Store,
+    path: Path,
+    *,
+    adopt: bool = False,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Digest:
     """Make an object of a file, which keeps its name, or of all that is in a directory.
 
     Args:
@@ -46,6 +83,7 @@ def add_path(store: Store, path: Path, *, adopt: bool = False, jobs: int = 1) ->
         adopt: Whether the files move into the store, so that they are gone from `path` afterwards; else they are
             copied, and nothing at `path` is touched.
         jobs: How many files are read at a time.
+        progress: Told of the bytes that are read, from several threads.
 
     Raises:
         InvalidInputError: Something there is neither a regular file nor a directory, is empty, cannot be read or
@@ -54,10 +92,16 @@ def add_path(store: Store, path: Path, *, adopt: bool = False, jobs: int = 1) ->
         IntegrityError: The object is in the store already, and is damaged.
     """
     sources = _survey(store, path)
+    size = sum(each.size for each in sources)
+    on_bytes = counter(progress, size)
     if adopt:
-        return _adopt_all(store, path, sources, jobs)
-    with store.new_tree(expected_bytes=sum(each.size for each in sources)) as tree:
-        _at_once(sources, lambda each: tree.ingest(each.path, each.real, threaded=each.alone), jobs)
+        return _adopt_all(store, path, sources, jobs, on_bytes)
+    with store.new_tree(expected_bytes=size, expected_files=len(sources)) as tree:
+        _at_once(
+            sources,
+            lambda each: tree.ingest(each.path, each.real, on_bytes=on_bytes, threaded=each.alone),
+            jobs,
+        )
         return tree.register()
 
 
@@ -128,16 +172,22 @@ def _at_once(
             raise
 
 
-def _adopt_all(store: Store, path: Path, sources: Sequence[_Source], jobs: int) -> Digest:
-    for directory in {each.real.parent for each in sources}:
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise _refusal(path, f"nothing can be removed from {directory}, which is not writable")
+def _adopt_all(
+    store: Store,
+    path: Path,
+    sources: Sequence[_Source],
+    jobs: int,
+    on_bytes: Callable[[int], None],
+) -> Digest:
+    _check_removable(path, sources)
     adopted: list[Adopted] = []
     try:
         with store.new_tree() as tree, reported(store.path):
             _at_once(
                 sources,
-                lambda each: adopted.append(adopt(tree, each.path, each.real, threaded=each.alone)),
+                lambda each: adopted.append(
+                    adopt(tree, each.path, each.real, on_bytes=on_bytes, threaded=each.alone)
+                ),
                 jobs,
             )
             digest = tree.register()
@@ -147,6 +197,12 @@ def _adopt_all(store: Store, path: Path, sources: Sequence[_Source], jobs: int) 
         raise
     _give_up(store, path, digest, adopted)
     return digest
+
+
+def _check_removable(path: Path, sources: Sequence[_Source]) -> None:
+    for directory in {each.real.parent for each in sources}:
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise _refusal(path, f"nothing can be removed from {directory}, which is not writable")
 
 
 def _give_up(store: Store, path: Path, digest: Digest, adopted: Sequence[Adopted]) -> None:

@@ -12,12 +12,13 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dis_store.errors import BuildError, IntegrityError
 from dis_store.file_writer import WrittenFile
-from dis_store.hashing import hash_content
+from dis_store.hashing import hash_content, uncounted
 from dis_store.ingestion import open_source, refuse_change
 from dis_store.inspection import hash_file
 from dis_store.platform_linux import is_open_for_writing
@@ -49,7 +50,14 @@ class Adopted:
         return self.before.st_dev, self.before.st_ino
 
 
-def adopt(tree: TreeWriter, path: str, source: Path, *, threaded: bool = True) -> Adopted:
+def adopt(
+    tree: TreeWriter,
+    path: str,
+    source: Path,
+    *,
+    on_bytes: Callable[[int], None] = uncounted,
+    threaded: bool = True,
+) -> Adopted:
     """Make `source` a file of a new object, moved where it can be; it is removed by `remove_source` only.
 
     Raises:
@@ -58,17 +66,16 @@ def adopt(tree: TreeWriter, path: str, source: Path, *, threaded: bool = True) -
     """
     with open_source(source) as opened:
         before = os.fstat(opened)
-        # With another name or another owner, others could write to what is the store's.
-        if before.st_nlink == 1 and before.st_uid == os.geteuid():
+        if _is_ours_alone(before):
             try:
-                written = _link(tree, path, source, opened, threaded=threaded)
+                written = _link(tree, path, source, opened, on_bytes=on_bytes, threaded=threaded)
             except BaseException:
                 restore(source, before)
                 raise
             if written is not None:
                 return Adopted(source, before, written, moved=True)
             restore(source, before)
-    written = tree.ingest(path, source, threaded=threaded)
+    written = tree.ingest(path, source, on_bytes=on_bytes, threaded=threaded)
     if hash_file(source) != written.blake3:
         raise IntegrityError(
             f"the copy of {source} is not what it was made from",
@@ -77,8 +84,25 @@ def adopt(tree: TreeWriter, path: str, source: Path, *, threaded: bool = True) -
     return Adopted(source, before, written, moved=False)
 
 
+def may_move(source: Path, store: Path) -> bool:
+    """Tell whether a file would be moved into a store, and not copied, as far as it can be seen from outside."""
+    status = source.lstat()
+    return _is_ours_alone(status) and status.st_dev == store.stat().st_dev
+
+
+def _is_ours_alone(status: os.stat_result) -> bool:
+    # With another name or another owner, others could write to what is the store's.
+    return status.st_nlink == 1 and status.st_uid == os.geteuid()
+
+
 def _link(
-    tree: TreeWriter, path: str, source: Path, opened: int, *, threaded: bool
+    tree: TreeWriter,
+    path: str,
+    source: Path,
+    opened: int,
+    *,
+    on_bytes: Callable[[int], None],
+    threaded: bool,
 ) -> WrittenFile | None:
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     # Nobody can begin to write from here on, so that one look for those who have begun is enough.
@@ -93,7 +117,7 @@ def _link(
             cause="another program has it open for writing",
             hint="stop the program that writes to it, and try again",
         )
-    content = hash_content(opened, threaded=threaded)
+    content = hash_content(opened, on_bytes=on_bytes, threaded=threaded)
     refuse_change(source, before, os.fstat(opened), content.size)
     inode = (before.st_dev, before.st_ino)
     try:

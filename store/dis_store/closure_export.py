@@ -1,6 +1,6 @@
 """Writing closures as one archive: the same bytes every time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +13,7 @@ from dis_store.errors import IntegrityError
 from dis_store.hashing import CHUNK_BYTES
 from dis_store.store import Store
 from dis_store.tree import Tree
+from dis_store.work_progress import Progress, counter
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,14 @@ class ExportedClosures:
     blake3: Digest
 
 
-def export_closures(store: Store, digests: Sequence[Digest], stream: BinaryIO) -> ExportedClosures:
-    """Write the closures of objects to `stream`.
+def export_closures(
+    store: Store,
+    digests: Sequence[Digest],
+    stream: BinaryIO,
+    *,
+    progress: Progress | None = None,
+) -> ExportedClosures:
+    """Write the closures of objects to `stream`; `progress` is told of the bytes of files.
 
     Raises:
         IntegrityError: An object is not in the store or is damaged; what was written is no archive then.
@@ -42,8 +49,9 @@ def export_closures(store: Store, digests: Sequence[Digest], stream: BinaryIO) -
         output.add(archive.manifest_name(digest), tree.encode())
     places = _places(store, trees)
     contents = archive.contents(trees)
+    on_bytes = counter(progress, sum(size for _, size in contents))
     for blake3_digest, size in contents:
-        output.add_file(blake3_digest, size, places[blake3_digest])
+        output.add_file(blake3_digest, size, places[blake3_digest], on_bytes)
     output.write(archive.END)
     return ExportedClosures(len(trees), len(contents), output.size, output.digest)
 
@@ -79,7 +87,9 @@ class _Output:
     def add(self, name: str, data: bytes) -> None:
         self.write(archive.member_header(name, len(data)) + data + archive.padding(len(data)))
 
-    def add_file(self, digest: Digest, size: int, place: Path) -> None:
+    def add_file(
+        self, digest: Digest, size: int, place: Path, on_bytes: Callable[[int], None]
+    ) -> None:
         """Copy a file of the store, hashing what is copied: an archive must not spread damage."""
         self.write(archive.member_header(archive.file_name(digest), size))
         hasher = blake3()
@@ -89,6 +99,7 @@ class _Output:
                 hasher.update(chunk)
                 self.write(chunk)
                 left -= len(chunk)
+                on_bytes(len(chunk))
         if left or hasher.hexdigest() != digest:
             raise IntegrityError(
                 f"the file {place} is damaged",

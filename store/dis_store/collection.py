@@ -7,30 +7,39 @@ after the lock is released.
 
 import contextlib
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dis_store import derivations, result_links
-from dis_store.closures import closure
-from dis_store.deletion import Garbage, Progress, delete, freed_bytes, sweep_links
+from dis_store import derivations, last_use, trash
+from dis_store.deletion import Progress, delete
 from dis_store.digest import Digest
 from dis_store.errors import DisError
 from dis_store.foundation import Foundation
+from dis_store.freeing import Freeing
+from dis_store.garbage import Garbage, find_garbage, find_keepers
 from dis_store.layout import Layout, fill_reserve
+from dis_store.link_sweep import sweep_links
 from dis_store.locks import sweep_build_locks
-from dis_store.marking import Graph, load_graph, mark, stays
+from dis_store.marking import Graph, load_graph
+from dis_store.orphans import find_orphans
 from dis_store.realisations import Realisation
 from dis_store.retirement import RetirementPolicy
-from dis_store.roots import Root, read_roots
-from dis_store.sharded import digests_on_disk, sharded_names
-from dis_store.temp_roots import live_temp_roots
-from dis_store.work_space import empty_trash
+from dis_store.root_weights import RootWeight, weigh_roots
+from dis_store.space_goal import SpaceGoal
 
-__all__ = ["CollectedObject", "CollectionReport", "Progress", "RetirementPolicy", "collect"]
+__all__ = [
+    "CollectedObject",
+    "CollectionReport",
+    "CollectionRequest",
+    "Progress",
+    "RetirementPolicy",
+    "collect",
+]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CollectedObject:
     """An object that nothing kept: its digest, what a person knows it by ("" for nothing), the bytes of its files."""
 
@@ -40,18 +49,44 @@ class CollectedObject:
 
 
 @dataclass(frozen=True)
+class CollectionRequest:
+    """What a collection is to do.
+
+    Attributes:
+        dry_run: Only report what would go.
+        policy: Which automatic roots may be given up. All of them when it says nothing and `goal.keep_free` is set.
+        goal: When it is enough; then automatic roots go one by one, least recently used first.
+        drop_inputs: Whether roots give up the realised inputs of what they keep.
+    """
+
+    dry_run: bool = False
+    policy: RetirementPolicy = field(default_factory=RetirementPolicy)
+    goal: SpaceGoal = field(default_factory=SpaceGoal)
+    drop_inputs: bool = False
+
+    @property
+    def effective_policy(self) -> RetirementPolicy:
+        """The policy, for a goal that none was given with too."""
+        if self.goal.keep_free is not None and self.policy == RetirementPolicy():
+            return RetirementPolicy(keep_last=0)
+        return self.policy
+
+
+@dataclass(frozen=True)
 class CollectionReport:
     """What a collection deleted, or would delete.
 
     Attributes:
         dry_run: Whether nothing was done.
-        retired_roots: The automatic roots that the policy gave up.
+        retired_roots: The automatic roots that were given up.
         dead_links: Result links that are gone or lead elsewhere; their records were dropped.
         objects: The objects that nothing kept.
         orphans: Names of trees, manifests and records on disk that were in no index: what a crash leaves.
         derivations: The derivations that nothing kept.
         realisations: The records that nothing kept.
         freed_bytes: The bytes of the files whose last name went. A file that a living object shares frees none.
+        wanted_bytes: How much was to be freed; None for all that nothing kept.
+        roots: What each root keeps, of a dry run; those that would be given up are among them.
     """
 
     dry_run: bool
@@ -62,137 +97,141 @@ class CollectionReport:
     derivations: tuple[Digest, ...]
     realisations: tuple[Realisation, ...]
     freed_bytes: int
+    wanted_bytes: int | None = None
+    roots: tuple[RootWeight, ...] = ()
+
+    @property
+    def reached(self) -> bool:
+        """Whether as much was freed as was wanted."""
+        return self.wanted_bytes is None or self.freed_bytes >= self.wanted_bytes
 
 
 def collect(
-    foundation: Foundation,
-    *,
-    dry_run: bool,
-    policy: RetirementPolicy | None,
-    drop_inputs: bool,
-    progress: Progress | None,
+    foundation: Foundation, request: CollectionRequest, progress: Progress | None
 ) -> CollectionReport:
     """Delete what no root keeps; see `Store.collect_garbage`."""
-    report = progress or (lambda _phase, _done, _total: None)
-    if not dry_run:
-        # First of all: on a full disk nothing else works without this room, not even opening the index.
-        foundation.layout.reserve.unlink(missing_ok=True)
-    try:
+    if request.dry_run:
         with foundation.locks.collecting():
-            graph = load_graph(foundation)
-            garbage = _find(
-                foundation,
-                graph,
-                policy or RetirementPolicy(),
-                drop_inputs=drop_inputs,
-                dry_run=dry_run,
-            )
-            result = _describe(foundation.layout, graph, garbage, dry_run=dry_run)
-            if not dry_run:
-                delete(foundation, garbage, report)
-        if not dry_run:
-            report("freeing", 0, 1)
-            empty_trash(foundation)
-            sweep_links(foundation.layout)
-            sweep_build_locks(foundation.layout)
-            report("freeing", 1, 1)
-    finally:
-        if not dry_run:
-            # If there is no room for it even now, the next collection tries again.
-            with contextlib.suppress(OSError):
-                fill_reserve(foundation.layout)
-    return result
-
-
-def _find(
-    foundation: Foundation,
-    graph: Graph,
-    policy: RetirementPolicy,
-    *,
-    drop_inputs: bool,
-    dry_run: bool,
-) -> Garbage:
+            return _foretell(foundation, request)
+    report = progress or (lambda _phase, _done, _total: None)
     layout = foundation.layout
-    named = read_roots(layout)
-    retired = policy.retired(named)
-    links = result_links.read_all(layout)
-    roots = [root for name, root in named.items() if name not in retired]
-    roots += [_root_of(link, link.target) for link in links if link.target is not None]
-    temporary = live_temp_roots(layout, sweep=not dry_run)
-    marks = mark(layout, graph, roots, temporary, drop_inputs=drop_inputs)
-    alive = marks.objects | graph.sizes.keys()
-    records = list(itertools.chain(*graph.realisations.values()))
-    return Garbage(
-        retired=tuple(retired),
-        dead_links=tuple(link for link in links if link.target is None),
-        # Referrers before what they refer to, so that every batch leaves whole closures.
-        objects=tuple(
-            digest
-            for digest in reversed(closure(graph.sizes, graph.references.__getitem__))
-            if digest not in marks.objects
-        ),
-        orphan_trees=_unknown(layout.room("objects"), alive),
-        orphan_files=(
-            *_unknown(layout.room("manifests"), alive),
-            *_unknown_records(layout.room("realisations"), records),
-        ),
-        derivations=tuple(
-            digest
-            for digest in digests_on_disk(layout.room("derivations"))
-            if digest not in marks.derivations
-        ),
-        realisations=tuple(each for each in records if not stays(each, marks)),
+    wanted = request.goal.wanted(layout.top)
+    # First of all: on a full disk nothing else works without this room, not even opening the index.
+    layout.reserve.unlink(missing_ok=True)
+    try:
+        # Whoever starts meanwhile must not empty the trash: what that frees is counted here.
+        with foundation.locks.keeping_trash():
+            with foundation.locks.collecting():
+                graph, garbage = _decide(foundation, request, wanted)
+                result = _describe(layout, graph, garbage, request, wanted)
+                moved = delete(foundation, garbage, report)
+            counter = _counter(report, moved, len(garbage.objects))
+            freed = trash.empty(layout.room("trash"), counter)
+        freed += sweep_links(layout, _sweeping(report))
+        sweep_build_locks(layout)
+        last_use.forget_days(layout)
+        last_use.note_day(layout)
+    finally:
+        # If there is no room for it even now, the next collection tries again.
+        with contextlib.suppress(OSError):
+            fill_reserve(layout)
+    return replace(result, freed_bytes=freed)
+
+
+def _counter(report: Progress, things: int, objects: int) -> Callable[[int], None]:
+    """Return what tells how many objects are gone, given how many things of the trash are; for several threads."""
+    lock = threading.Lock()
+    gone = 0
+    report("freeing", 0, objects)
+
+    def count(more: int) -> None:
+        nonlocal gone
+        with lock:
+            gone += more
+            report("freeing", min(gone, things) * objects // max(things, 1), objects)
+
+    return count
+
+
+def _sweeping(report: Progress) -> Callable[[int, int], None]:
+    """Return what tells how many directories of `links/` are swept."""
+    done = 0
+
+    def progress(amount: int, total: int) -> None:
+        nonlocal done
+        done += amount
+        report("sweeping", done, total)
+
+    return progress
+
+
+def _foretell(foundation: Foundation, request: CollectionRequest) -> CollectionReport:
+    layout = foundation.layout
+    wanted = request.goal.wanted(layout.top)
+    graph, garbage = _decide(foundation, request, wanted)
+    freeing = Freeing(layout)
+    trees = itertools.chain(
+        garbage.orphans.trees, (layout.object(digest) for _, digest, _ in garbage.objects)
     )
+    freed = freeing.swept_bytes + sum(map(freeing.delete, trees))
+    result = _describe(layout, graph, garbage, request, wanted)
+    weights = weigh_roots(foundation, graph, drop_inputs=request.drop_inputs)
+    return replace(result, freed_bytes=freed, roots=weights)
 
 
-def _root_of(link: result_links.ResultLink, target: Digest) -> Root:
-    return link.root if link.root.object == target else Root(target)
-
-
-def _unknown(room: Path, known: set[Digest]) -> tuple[Path, ...]:
-    found = {path: digest for digest, path in digests_on_disk(room).items()}
-    return tuple(path for path in sharded_names(room) if found.get(path) not in known)
-
-
-def _unknown_records(room: Path, records: Sequence[Realisation]) -> tuple[Path, ...]:
-    known = {(each.key, f"{each.build}.json") for each in records}
-    return tuple(
-        record
-        for directory in sharded_names(room)
-        if directory.is_dir()
-        for record in sorted(directory.iterdir())
-        if (directory.name, record.name) not in known
+def _decide(
+    foundation: Foundation, request: CollectionRequest, wanted: int | None
+) -> tuple[Graph, Garbage]:
+    orphans = find_orphans(foundation)
+    graph = load_graph(foundation, orphans.digests())
+    keepers = find_keepers(foundation.layout, request.effective_policy, sweep=not request.dry_run)
+    garbage = find_garbage(
+        foundation, graph, keepers, orphans, wanted=wanted, drop_inputs=request.drop_inputs
     )
+    return graph, garbage
 
 
-def _describe(layout: Layout, graph: Graph, garbage: Garbage, *, dry_run: bool) -> CollectionReport:
-    labels = _labels(layout, graph)
-    trees = [layout.object(digest) for digest in garbage.objects]
+def _describe(
+    layout: Layout,
+    graph: Graph,
+    garbage: Garbage,
+    request: CollectionRequest,
+    wanted: int | None,
+) -> CollectionReport:
+    labels = _labels(layout, graph, {digest for _, digest, _ in garbage.objects})
     return CollectionReport(
-        dry_run=dry_run,
+        dry_run=request.dry_run,
         retired_roots=garbage.retired,
         dead_links=tuple(link.link for link in garbage.dead_links),
         objects=tuple(
-            CollectedObject(digest, labels.get(digest, ""), graph.sizes[digest])
-            for digest in garbage.objects
+            CollectedObject(digest, labels.get(digest, ""), size)
+            for _, digest, size in garbage.objects
         ),
-        orphans=tuple(
-            str(path.relative_to(layout.top))
-            for path in (*garbage.orphan_trees, *garbage.orphan_files)
-        ),
+        orphans=tuple(str(path.relative_to(layout.top)) for path in _paths_of_orphans(garbage)),
         derivations=garbage.derivations,
         realisations=garbage.realisations,
-        freed_bytes=freed_bytes(layout, (*trees, *garbage.orphan_trees)),
+        freed_bytes=0,
+        wanted_bytes=wanted,
     )
 
 
-def _labels(layout: Layout, graph: Graph) -> dict[Digest, str]:
+def _paths_of_orphans(garbage: Garbage) -> Iterator[Path]:
+    yield from garbage.orphans.trees
+    yield from garbage.orphans.manifests
+    yield from garbage.orphaned_records
+
+
+def _labels(layout: Layout, graph: Graph, wanted: Container[Digest]) -> dict[Digest, str]:
     """Name outputs after their derivations, or after their builders where those are gone."""
     labels: dict[Digest, str] = {}
     for realisation in itertools.chain(*graph.realisations.values()):
-        name = _derivation_name(layout, realisation.derivation) or realisation.builder
-        for output, digest in realisation.outputs.items():
-            labels.setdefault(digest, f"{name}.{output}")
+        dead = {
+            output: digest for output, digest in realisation.outputs.items() if digest in wanted
+        }
+        if dead:
+            name = _derivation_name(layout, realisation.derivation) or realisation.builder
+            for output, digest in dead.items():
+                labels.setdefault(digest, f"{name}.{output}")
     return labels
 
 

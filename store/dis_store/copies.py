@@ -8,7 +8,7 @@ from pathlib import Path
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError
 from dis_store.foundation import Foundation, read_tree
-from dis_store.inspection import hash_file
+from dis_store.inspection import about_the_disk, hash_file
 from dis_store.tree import FileEntry
 
 
@@ -77,7 +77,7 @@ def _size(path: Path) -> int | None:
 def _regular_files(top: Path) -> Iterator[Path]:
     if _size(top) is not None:
         yield top
-    for directory, _, names in os.walk(top):
+    for directory, _, names in os.walk(top, onerror=about_the_disk):
         for name in names:
             path = Path(directory, name)
             if _size(path) is not None:

@@ -3,67 +3,48 @@
 A crash in between leaves trees without rows, which the next collection deletes as orphans.
 """
 
+import contextlib
 import itertools
 import os
-import stat
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
 from dis_store.foundation import Foundation
+from dis_store.garbage import Garbage, Row
 from dis_store.index import Transaction
-from dis_store.layout import Layout
-from dis_store.realisations import Realisation
-from dis_store.result_links import ResultLink
-from dis_store.sharded import sharded_names
-from dis_store.work_space import discard_tree
+from dis_store.space_goal import free_bytes
+from dis_store.trash import TrashBins
 
-# One transaction each: small enough for the log to fit into what the reserve gave.
-_BATCH = 500
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+# Objects in one transaction. Each costs the log of the index a few pages, and on a full disk the log must fit into what
+# the reserve gave; larger batches write pages that many rows share only once.
+_SMALL_BATCH, _LARGE_BATCH = 500, 20_000
+_ROOM_FOR_LARGE_BATCH = 1 << 30
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 
-@dataclass(frozen=True)
-class Garbage:
-    """What is going to be deleted. `objects` come before what they refer to."""
-
-    retired: tuple[str, ...]
-    dead_links: tuple[ResultLink, ...]
-    objects: tuple[Digest, ...]
-    orphan_trees: tuple[Path, ...]
-    orphan_files: tuple[Path, ...]
-    derivations: tuple[Digest, ...]
-    realisations: tuple[Realisation, ...]
-
-
-def delete(foundation: Foundation, garbage: Garbage, report: Progress) -> None:
+def delete(foundation: Foundation, garbage: Garbage, report: Progress) -> int:
     """Make garbage invisible: rows, records and manifests go, trees move to `trash/`.
 
     The caller is alone in the store.
+
+    Returns:
+        How many things were moved to the trash.
     """
     layout = foundation.layout
     _unlink([layout.root(name) for name in garbage.retired])
     _unlink([link.record for link in garbage.dead_links])
     _delete_records(foundation, garbage)
-    total = len(garbage.objects)
-    for start in range(0, total, _BATCH):
-        report("deleting", start, total)
-        _delete_objects(foundation, garbage.objects[start : start + _BATCH])
-    # Once for all batches: what comes back after a power cut has no row, and is an orphan.
-    _fsync_directories(map(layout.manifest, garbage.objects))
-    _fsync_directories(map(layout.object, garbage.objects))
-    _unlink(garbage.orphan_files)
-    for tree in garbage.orphan_trees:
-        _discard(layout, tree)
-    _fsync_directories(garbage.orphan_trees)
+    _delete_rows(foundation, garbage.objects, report)
+    moved = _set_aside(foundation, garbage, report)
+    _unlink(garbage.orphaned_records)
     with foundation.index.transaction() as transaction:
         _delete_what_is_left_over(transaction)
-    report("deleting", total, total)
+    return moved
 
 
 def _delete_records(foundation: Foundation, garbage: Garbage) -> None:
@@ -85,15 +66,16 @@ def _delete_records(foundation: Foundation, garbage: Garbage) -> None:
             directory.rmdir()
 
 
-def _delete_objects(foundation: Foundation, digests: Sequence[Digest]) -> None:
-    layout = foundation.layout
-    with foundation.index.transaction() as transaction:
-        transaction.execute_many(
-            "DELETE FROM objects WHERE digest = ?", ((digest,) for digest in digests)
-        )
-    for digest in digests:
-        layout.manifest(digest).unlink(missing_ok=True)
-        _discard(layout, layout.object(digest))
+def _delete_rows(foundation: Foundation, rows: Sequence[Row], report: Progress) -> None:
+    large = free_bytes(foundation.top) >= _ROOM_FOR_LARGE_BATCH
+    batch = _LARGE_BATCH if large else _SMALL_BATCH
+    for start in range(0, len(rows), batch):
+        report("forgetting", start, len(rows))
+        with foundation.index.transaction() as transaction:
+            transaction.execute_many(
+                "DELETE FROM objects WHERE id = ?",
+                ((number,) for number, _, _ in rows[start : start + batch]),
+            )
 
 
 def _delete_what_is_left_over(transaction: Transaction) -> None:
@@ -105,54 +87,59 @@ def _delete_what_is_left_over(transaction: Transaction) -> None:
     )
 
 
+def _set_aside(foundation: Foundation, garbage: Garbage, report: Progress) -> int:
+    """Move manifests and trees to the trash, then wait until they are gone from their places."""
+    layout = foundation.layout
+    touched: list[Path] = []
+    digests = sorted(digest for _, digest, _ in garbage.objects)
+    with TrashBins(layout.room("trash")) as bins:
+        for shard, members in itertools.groupby(digests, _shard):
+            report("setting aside", bins.count // 2, len(digests))
+            names = list(members)
+            touched += (layout.room("manifests") / shard, layout.room("objects") / shard)
+            _move(bins, touched[-2], (f"{digest}.json" for digest in names))
+            _move(bins, touched[-1], names)
+        orphans = (*garbage.orphans.manifests, *garbage.orphans.trees)
+        for directory, paths in itertools.groupby(orphans, lambda path: path.parent):
+            touched.append(directory)
+            _move(bins, directory, (path.name for path in paths))
+    # After all renames: where the file system has a journal, the first of these waits for all of them.
+    _fsync_directories(touched)
+    return bins.count
+
+
+def _shard(digest: Digest) -> str:
+    return digest[:2]
+
+
+def _move(bins: TrashBins, directory: Path, names: Iterable[str]) -> None:
+    with _opened(directory) as descriptor:
+        if descriptor is not None:
+            for name in names:
+                bins.take(name, descriptor)
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int | None]:
+    # A damaged store may have lost it.
+    try:
+        descriptor = os.open(directory, _DIRECTORY)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _unlink(paths: Sequence[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
-    _fsync_directories(paths)
+    _fsync_directories(path.parent for path in paths)
 
 
-def _discard(layout: Layout, tree: Path) -> None:
-    # A damaged store may have lost it.
-    if os.path.lexists(tree):
-        discard_tree(tree, layout.room("trash"))
-
-
-def _fsync_directories(paths: Iterable[Path]) -> None:
-    for directory in sorted({path.parent for path in paths}):
+def _fsync_directories(directories: Iterable[Path]) -> None:
+    for directory in sorted(set(directories)):
         if directory.is_dir():
             fsync_directory(directory)
-
-
-def sweep_links(layout: Layout) -> None:
-    """Remove the names in `links/` that are the last ones of their inodes.
-
-    A writer may take such a name at the same moment: it keeps the inode then, and only the sharing is lost.
-    """
-    for path in sharded_names(layout.room("links")):
-        if path.lstat().st_nlink == 1:
-            path.unlink(missing_ok=True)
-
-
-def freed_bytes(layout: Layout, trees: Iterable[Path]) -> int:
-    """Sum the sizes of the inodes that lose their last name when `trees` go and `links/` is swept."""
-    going: Counter[tuple[int, int]] = Counter()
-    names: dict[tuple[int, int], tuple[int, int]] = {}
-    for status in itertools.chain.from_iterable(map(_file_status, trees)):
-        inode = (status.st_dev, status.st_ino)
-        going[inode] += 1
-        names[inode] = (status.st_nlink, status.st_size)
-    for path in sharded_names(layout.room("links")):
-        status = path.lstat()
-        inode = (status.st_dev, status.st_ino)
-        if status.st_nlink == going[inode] + 1:
-            going[inode] += 1
-            names[inode] = (status.st_nlink, status.st_size)
-    return sum(size for inode, (links, size) in names.items() if links == going[inode])
-
-
-def _file_status(tree: Path) -> Iterator[os.stat_result]:
-    for directory, _, names in os.walk(tree):
-        for name in names:
-            status = os.lstat(os.path.join(directory, name))  # noqa: PTH118 - the hottest loop of a collection
-            if stat.S_ISREG(status.st_mode):
-                yield status

@@ -1,5 +1,6 @@
 """Comparing a tree on disk with its manifest."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ FILE_MODE = 0o444
 EXECUTABLE_MODE = 0o555
 # One second after the epoch, in nanoseconds, twice: no archive format drops it, and no digest holds it.
 MTIME = (1_000_000_000, 1_000_000_000)
+
+# What these tell is about the process that looks, and nothing about what it looks at.
+_OWN_TROUBLE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 ProblemKind = Literal[
     "missing",
@@ -102,6 +106,17 @@ def is_intact(directory: Path, tree: Tree) -> bool:
     return all(check.judge(hash_file(check.real)) is None for check in findings.checks)
 
 
+def about_the_disk(error: OSError) -> OSError:
+    """Return an error that tells that something in the store cannot be read.
+
+    Raises:
+        OSError: It is the process that has too many files open, or too little memory: no reason to set anything aside.
+    """
+    if error.errno in _OWN_TROUBLE:
+        raise error
+    return error
+
+
 def hash_file(
     path: Path, *, threads: int = 1, on_bytes: Callable[[int], None] = uncounted
 ) -> Digest | OSError:
@@ -113,7 +128,7 @@ def hash_file(
         finally:
             os.close(descriptor)
     except OSError as error:
-        return error
+        return about_the_disk(error)
 
 
 class _Inspection:
@@ -132,7 +147,7 @@ class _Inspection:
             self._note(
                 "missing" if isinstance(error, FileNotFoundError) else "unreadable",
                 None,
-                str(error.strerror),
+                str(about_the_disk(error).strerror),
             )
             return self._found
         if not stat.S_ISDIR(status.st_mode):
@@ -149,7 +164,8 @@ class _Inspection:
         try:
             names = sorted(path.name for path in directory.iterdir())
         except OSError as error:
-            self._note("unreadable", prefix.rstrip("/") or None, str(error.strerror))
+            detail = str(about_the_disk(error).strerror)
+            self._note("unreadable", prefix.rstrip("/") or None, detail)
             # What cannot be listed is not called missing as well.
             self._seen.update(self._below(prefix))
             return

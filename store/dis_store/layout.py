@@ -8,7 +8,13 @@ from pathlib import Path
 
 from dis_store import strict_json
 from dis_store.digest import Digest
-from dis_store.errors import DisError, IntegrityError, InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import (
+    DisError,
+    IntegrityError,
+    InvalidInputError,
+    TooNewError,
+    UnfitEnvironmentError,
+)
 
 FORMAT = 1
 FORMAT_RECORD = b'{"format":%d,"type":"store"}\n' % FORMAT
@@ -177,7 +183,7 @@ def _check_format(top: Path) -> None:
     if type(found) is not int or found < 1:
         raise _without_format(top, f"the format in {path} is {found!r:.80}")
     if found > FORMAT:
-        raise UnfitEnvironmentError(
+        raise TooNewError(
             f"the store {top} is too new for this version of dis",
             cause=f"it has format {found}, and this version knows formats up to {FORMAT}",
             hint="upgrade dis, or name another store with --store",

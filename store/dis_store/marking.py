@@ -1,6 +1,6 @@
 """Deciding what is alive: from the roots, over references, realisations and derivations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dis_store import derivations
@@ -15,99 +15,85 @@ from dis_store.roots import Root
 
 @dataclass(frozen=True)
 class Graph:
-    """What the index knows, loaded at once: one question for each object would take minutes in a large store."""
+    """What the index knows, loaded at once: one question for each object would take minutes in a large store.
 
-    sizes: Mapping[Digest, int]
-    references: Mapping[Digest, list[Digest]]
-    realisations: Mapping[Digest, list[Realisation]]
+    Attributes:
+        layout: Where the store is; derivations and orphans are read from the disk.
+        references: What objects refer to; those that refer to nothing are left out.
+        realisations: The records of builds, by key, oldest first.
+        orphans: Objects that are on the disk and have no rows.
+    """
+
+    layout: Layout
+    references: Mapping[Digest, Sequence[Digest]]
+    realisations: Mapping[Digest, Sequence[Realisation]]
+    orphans: Collection[Digest] = ()
 
 
-def load_graph(foundation: Foundation) -> Graph:
-    """Load objects, references and realisations."""
-    rows = foundation.index.query("SELECT id, digest, size FROM objects ORDER BY id")
-    names = {number: Digest(digest) for number, digest, _ in rows}
-    references: dict[Digest, list[Digest]] = {digest: [] for digest in names.values()}
-    for referrer, reference in foundation.index.query("SELECT referrer, reference FROM refs"):
-        references[names[referrer]].append(names[reference])
+def load_graph(foundation: Foundation, orphans: Collection[Digest] = ()) -> Graph:
+    """Load references and realisations."""
+    index = foundation.index
+    rows = index.query(
+        "SELECT id, digest FROM objects"
+        " WHERE id IN (SELECT referrer FROM refs UNION SELECT reference FROM refs)"
+    )
+    names = {number: Digest(digest) for number, digest in rows}
+    references: dict[Digest, list[Digest]] = {}
+    for referrer, reference in index.query("SELECT referrer, reference FROM refs"):
+        references.setdefault(names[referrer], []).append(names[reference])
     realisations: dict[Digest, list[Realisation]] = {}
-    for (record,) in foundation.index.query(
-        "SELECT record FROM realisations ORDER BY key, sequence, build"
-    ):
+    for (record,) in index.query("SELECT record FROM realisations ORDER BY key, sequence, build"):
         realisation = Realisation.decode(record.encode())
         realisations.setdefault(realisation.key, []).append(realisation)
-    return Graph({Digest(digest): size for _, digest, size in rows}, references, realisations)
+    return Graph(foundation.layout, references, realisations, orphans)
 
 
 @dataclass
 class Marks:
-    """What is alive."""
+    """What is alive; objects in the order in which they were found to be."""
 
-    objects: set[Digest] = field(default_factory=set)
+    objects: dict[Digest, None] = field(default_factory=dict)
     keys: set[Digest] = field(default_factory=set)
     derivations: set[Digest] = field(default_factory=set)
 
 
-def mark(
-    layout: Layout,
-    graph: Graph,
-    roots: Iterable[Root],
-    temporary: Iterable[Digest],
-    *,
-    drop_inputs: bool,
-) -> Marks:
-    """Return what the roots keep.
+class Marking:
+    """Marks what roots keep, one after the other."""
 
-    Args:
-        layout: Where the store is; derivations and orphans are read from the disk.
-        graph: What the index knows.
-        roots: Named, automatic and of living result links.
-        temporary: Names of objects and derivations that living processes hold.
-        drop_inputs: Whether realised inputs are given up.
-    """
-    marking = _Marking(layout, graph, drop_inputs=drop_inputs)
-    for root in roots:
-        marking.mark_root(root)
-    for digest in temporary:
-        marking.mark_object(digest)
-        marking.mark_derivation(digest)
-    marking.mark_records()
-    return marking.marks
+    def __init__(self, graph: Graph, *, drop_inputs: bool) -> None:
+        """Begin with nothing.
 
-
-class _Marking:
-    def __init__(self, layout: Layout, graph: Graph, *, drop_inputs: bool) -> None:
+        Args:
+            graph: What there is.
+            drop_inputs: Whether realised inputs are given up.
+        """
         self.marks = Marks()
-        self._layout = layout
         self._graph = graph
         self._drop_inputs = drop_inputs
 
     def mark_root(self, root: Root) -> None:
+        """Mark what a root keeps, without derivations: see `mark_derivations`."""
         self.mark_object(root.object)
-        if root.derivation is not None:
-            self.mark_derivation(root.derivation)
         if root.key is not None:
             self._mark_key(root.key)
 
     def mark_object(self, digest: Digest) -> None:
+        """Mark an object and all that it refers to."""
         if digest not in self.marks.objects:
-            self.marks.objects.update(closure([digest], self._references))
+            self.marks.objects.update(dict.fromkeys(closure([digest], self._references)))
 
-    def _references(self, digest: Digest) -> list[Digest]:
-        if digest in self._graph.references:
-            return self._graph.references[digest]
+    def _references(self, digest: Digest) -> Sequence[Digest]:
+        if digest in self.marks.objects:
+            return ()
+        if digest not in self._graph.orphans:
+            return self._graph.references.get(digest, ())
         # On disk but not in the index, as after a reindexing that found its closure incomplete: a root keeps it.
         try:
-            return sorted({entry.object for entry in read_tree(self._layout, digest).references})
+            return sorted(
+                {entry.object for entry in read_tree(self._graph.layout, digest).references}
+            )
         except IntegrityError:
-            return []
-
-    def mark_derivation(self, digest: Digest) -> None:
-        pending = [digest]
-        while pending:
-            current = pending.pop()
-            if current not in self.marks.derivations:
-                self.marks.derivations.add(current)
-                pending.extend(derivations.inputs(self._layout, current))
+            return ()
 
     def _mark_key(self, key: Digest) -> None:
         pending = [key]
@@ -128,16 +114,24 @@ class _Marking:
             self.mark_object(each.object)
         return [each.key for each in inputs if each.key is not None]
 
-    def mark_records(self) -> None:
-        """Keep the derivations of all records that stay."""
+    def mark_derivations(self, digests: Iterable[Digest]) -> None:
+        """Mark derivations, those that they name, and those of all records that stay."""
+        pending = list(digests)
         for records in self._graph.realisations.values():
-            for realisation in records:
-                if realisation.derivation is not None and stays(realisation, self.marks):
-                    self.mark_derivation(realisation.derivation)
+            pending += [
+                each.derivation
+                for each in records
+                if each.derivation is not None and stays(each, self.marks)
+            ]
+        while pending:
+            current = pending.pop()
+            if current not in self.marks.derivations:
+                self.marks.derivations.add(current)
+                pending.extend(derivations.inputs(self._graph.layout, current))
 
 
 def stays(realisation: Realisation, marks: Marks) -> bool:
     """Tell whether a record stays: a root keeps its key, or all that came out is alive anyway."""
     if realisation.key in marks.keys:
         return True
-    return marks.objects.issuperset(realisation.outputs.values())
+    return all(output in marks.objects for output in realisation.outputs.values())

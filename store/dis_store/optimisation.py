@@ -16,6 +16,7 @@ from dis_store.inspection import EXECUTABLE_MODE, FILE_MODE
 from dis_store.lookups import objects
 from dis_store.registration import same_bytes, tolerated
 from dis_store.tree import FileEntry
+from dis_store.work_progress import Progress, counter
 from dis_store.work_space import UNSEALED, WorkSpace, seal_directory, work_space
 
 
@@ -37,16 +38,22 @@ class OptimisationReport:
 
 
 def optimise(
-    foundation: Foundation, digests: Sequence[Digest] | None, *, dry_run: bool
+    foundation: Foundation,
+    digests: Sequence[Digest] | None,
+    *,
+    dry_run: bool,
+    progress: Progress | None = None,
 ) -> OptimisationReport:
     """Share what is not shared; see `Store.optimise`."""
     wanted = objects(foundation.index) if digests is None else list(digests)
     report = OptimisationReport(0, 0, 0, ())
+    done = counter(progress, len(wanted))
     with work_space(foundation.layout.room("tmp")) as space:
         for digest in wanted:
             # What was collected meanwhile is no loss.
             if foundation.protect([digest]):
                 report = _add(report, _Sharing(foundation, space, digest, dry_run).run())
+            done(1)
     return report
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory, fsync_file, make_directory, write_new
-from dis_store.errors import IntegrityError
+from dis_store.errors import DisError, IntegrityError
 from dis_store.foundation import Foundation
 from dis_store.hashing import CHUNK_BYTES, Content
 from dis_store.index_rows import enter_contents, enter_object
@@ -177,12 +177,15 @@ def _install(
     foundation: Foundation, space: WorkSpace, tree: Tree, contents: Mapping[Digest, Content]
 ) -> None:
     """Put tree and manifest in place, then commit. The caller holds the shared lock and the digest's."""
+    own = (space.path / TREE).lstat()
     try:
         _place_tree(foundation, space, tree)
         _publish_manifest(foundation, space, tree)
     except BaseException:
-        with contextlib.suppress(OSError):
-            withdraw(foundation, tree.digest, space.path)
+        with contextlib.suppress(OSError, DisError):
+            # Only what this process put there: what it found may be the last copy.
+            if os.path.samestat(foundation.layout.object(tree.digest).lstat(), own):
+                withdraw(foundation, tree.digest, space.path)
         raise
     # A failed commit may have reached the disk, so tree and manifest stay: an orphan at worst, and whole.
     _enter_index(foundation, tree, contents)

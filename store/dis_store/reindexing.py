@@ -5,8 +5,9 @@ and all that it refers to is admitted. What is damaged moves to quarantine; what
 is not there stays where it is, for the day that it comes back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dis_store import derivations, realisations
@@ -19,13 +20,14 @@ from dis_store.hashing import Content, hash_content
 from dis_store.index import Transaction
 from dis_store.index_rows import enter_contents, enter_object
 from dis_store.ingestion import open_source
-from dis_store.inspection import FileCheck, Problem, inspect
+from dis_store.inspection import FileCheck, Problem, about_the_disk, inspect
 from dis_store.layout import Layout
 from dis_store.quarantine import quarantine
 from dis_store.realisations import Realisation
 from dis_store.sharded import digests_on_disk, sharded_names
 from dis_store.tree import Tree
 from dis_store.verification import MAKE_AGAIN, damaged_roots, remedies
+from dis_store.work_progress import Progress, counter
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,12 @@ class _Survey:
     damaged: Sequence[Path]
 
 
-def reindex(foundation: Foundation, *, jobs: int) -> ReindexReport:
+def reindex(
+    foundation: Foundation, *, jobs: int, progress: Progress | None = None
+) -> ReindexReport:
     """Rebuild the index; see `Store.reindex`."""
     with foundation.locks.collecting():
-        survey = _survey(foundation.layout, jobs)
+        survey = _survey(foundation.layout, jobs, progress)
         for path in survey.damaged:
             quarantine(foundation.layout, path)
         admitted = _admitted(survey.trees)
@@ -112,10 +116,12 @@ def _admitted(trees: Mapping[Digest, Tree]) -> list[Digest]:
     return list(admitted)
 
 
-def _survey(layout: Layout, jobs: int) -> _Survey:
+def _survey(layout: Layout, jobs: int, progress: Progress | None) -> _Survey:
     problems: list[Problem] = []
     trees, checks = _structures(layout, problems)
-    found = read_each_inode_once(checks, _content_of, jobs=jobs)
+    sizes = {check.inode: check.entry.size for check in checks}
+    on_bytes = counter(progress, sum(sizes.values()))
+    found = read_each_inode_once(checks, partial(_content_of, on_bytes=on_bytes), jobs=jobs)
     for check in checks:
         content = found[check.inode]
         problem = check.judge(content if isinstance(content, OSError) else content.blake3)
@@ -158,13 +164,15 @@ def _structures(
     return trees, checks
 
 
-def _content_of(path: Path) -> Content | OSError:
+def _content_of(path: Path, *, on_bytes: Callable[[int], None]) -> Content | OSError:
     try:
         with open_source(path) as descriptor:
-            return hash_content(descriptor)
+            return hash_content(descriptor, on_bytes=on_bytes)
     except OSError as error:
-        return error
+        return about_the_disk(error)
     except DisError as error:
+        if isinstance(error.__cause__, OSError):
+            return about_the_disk(error.__cause__)
         return OSError(str(error))
 
 

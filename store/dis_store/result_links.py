@@ -38,6 +38,13 @@ class ResultLink:
     target: Digest | None
     record: Path
 
+    @property
+    def kept(self) -> Root | None:
+        """What it keeps now; None if it is gone or leads elsewhere."""
+        if self.target is None:
+            return None
+        return self.root if self.root.object == self.target else Root(self.target)
+
 
 def add(foundation: Foundation, link: Path, root: Root) -> None:
     """Make `link` a symlink to the object of `root`, and keep the object while it is there.

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from dis_store.last_use import LastUse
 from dis_store.roots import Root
+
+# A clock that jumps makes a root old in a moment, and not three days of use.
+DAYS_OF_EVIDENCE = 3
 
 
 @dataclass(frozen=True)
@@ -12,8 +16,9 @@ class RetirementPolicy:
     """What `dis gc --older-than` and `--keep-last` ask for.
 
     Attributes:
-        older_than: Retire automatic roots older than this; None: whatever their age.
-        keep_last: Never retire this many of the newest automatic roots; None: as if 0.
+        older_than: Retire automatic roots that were last used longer ago than this; None: whenever that was. The clock
+            alone is not believed: the store must also have been used on `DAYS_OF_EVIDENCE` later days.
+        keep_last: Never retire this many of the automatic roots that were used last; None: as if 0.
 
     Nothing is retired when both are None.
     """
@@ -21,26 +26,29 @@ class RetirementPolicy:
     older_than: timedelta | None = None
     keep_last: int | None = None
 
-    def retired(self, roots: Mapping[str, Root], now: datetime | None = None) -> list[str]:
-        """Return the names of the roots to give up, oldest first."""
+    def retired(
+        self, roots: Mapping[str, Root], uses: Mapping[str, LastUse], now: datetime | None = None
+    ) -> list[str]:
+        """Return the names of the roots to give up, least recently used first.
+
+        Args:
+            roots: All named roots.
+            uses: Their last uses; a root without one is not given up.
+            now: The time; the clock's if it is not given.
+        """
         if self.older_than is None and self.keep_last is None:
             return []
-        automatic = [(_time(root), name) for name, root in roots.items() if root.automatic]
-        automatic.sort()
+        automatic = sorted(
+            (uses[name].stamp, name)
+            for name, root in roots.items()
+            if root.automatic and name in uses
+        )
         candidates = automatic[: max(0, len(automatic) - (self.keep_last or 0))]
         if self.older_than is None:
             return [name for _, name in candidates]
         limit = (now or datetime.now(UTC)) - self.older_than
-        # A root without a readable time has no age.
-        return [name for time, name in candidates if _NO_TIME < time < limit]
-
-
-_NO_TIME = datetime.min.replace(tzinfo=UTC)
-
-
-def _time(root: Root) -> datetime:
-    try:
-        time = datetime.fromisoformat(root.created_at)
-    except ValueError:
-        return _NO_TIME
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        return [
+            name
+            for _, name in candidates
+            if uses[name].time < limit and uses[name].days_since >= DAYS_OF_EVIDENCE
+        ]

@@ -1,5 +1,6 @@
 """Listing what is on disk under names that are digests, sharded by their first two digits."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,3 +30,10 @@ def _digest(name: str) -> Digest | None:
         return Digest(name)
     except InvalidInputError:
         return None
+
+
+def names_by_shard(room: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each shard of a room and the names in it, both in order."""
+    for shard in sorted(room.iterdir()):
+        if shard.is_dir():
+            yield shard, sorted(os.listdir(shard))  # noqa: PTH208 - names are all that is wanted

@@ -13,14 +13,19 @@ from dis_store.reading import StoreReader
 
 if TYPE_CHECKING:
     from dis_store.collection import CollectionReport, Progress, RetirementPolicy
+    from dis_store.inspection import Problem
     from dis_store.lock_holder import LockHolder
     from dis_store.optimisation import OptimisationReport
+    from dis_store.pace import Pace
     from dis_store.patience import Patience
     from dis_store.realisations import Realisation
     from dis_store.reindexing import ReindexReport
+    from dis_store.repair import Rebuild, RepairReport
     from dis_store.roots import Root
+    from dis_store.space_goal import SpaceGoal
     from dis_store.tree_writer import TreeWriter
     from dis_store.verification import VerificationReport
+    from dis_store.verification_round import RoundReport
 
 
 class Store(StoreReader):
@@ -32,7 +37,14 @@ class Store(StoreReader):
     """
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = True, reading: bool = False) -> Self:
+    def open(
+        cls,
+        path: Path,
+        *,
+        create: bool = True,
+        reading: bool = False,
+        patience: "Patience | None" = None,
+    ) -> Self:
         """Open the store at `path`, and remove what dead processes left unfinished in it.
 
         Args:
@@ -40,15 +52,17 @@ class Store(StoreReader):
             create: Whether to make a store where there is nothing, or an empty directory.
             reading: Whether only questions are going to be asked: a store that may not be written is then
                 opened all the same, and nothing in it is touched or protected.
+            patience: How to wait for locks that other processes hold; None for ever and in silence.
 
         Raises:
             InvalidInputError: There is no store, or something else is there.
             IntegrityError: The record of its format is lost or damaged.
             UnfitEnvironmentError: The store is too new, not writable, or on a network file system.
+            LockTimeoutError: Here and in other methods: the patience is over.
         """
         path = path.absolute()
         with reported(path):
-            return cls(open_foundation(path, create=create, reading=reading))
+            return cls(open_foundation(path, create=create, reading=reading, patience=patience))
 
     # Objects
 
@@ -63,19 +77,45 @@ class Store(StoreReader):
 
     # Writing
 
-    def new_tree(self, *, expected_bytes: int = 0, portable_names: bool = True) -> "TreeWriter":
+    def new_tree(
+        self, *, expected_bytes: int = 0, expected_files: int = 1, portable_names: bool = True
+    ) -> "TreeWriter":
         """Begin a new object, written inside `with`; nothing remains of it unless it is registered.
 
         Args:
             expected_bytes: How much is going to be written, so that a full disk is noticed first.
+            expected_files: How many files.
             portable_names: False only for an environment made of other people's packages, whose names
                 need not work on other systems; the manifest records it.
         """
         from dis_store.tree_writer import TreeWriter
 
         return TreeWriter(
-            self._foundation, expected_bytes=expected_bytes, portable_names=portable_names
+            self._foundation,
+            expected_bytes=expected_bytes,
+            expected_files=expected_files,
+            portable_names=portable_names,
         )
+
+    def check_room(self, size: int, *, files: int = 1) -> None:
+        """Refuse what cannot fit, before anything of it is written.
+
+        Args:
+            size: The bytes of the files that come.
+            files: How many files come.
+
+        Raises:
+            DiskFullError: Says how much is needed and how much there is, and what to remove to make room.
+        """
+        from dis_store.room import check_room
+
+        check_room(self._foundation, size, files=files)
+
+    def advice_for_room(self, lacking: int) -> str:
+        """Return what to do so that the disk has so many bytes more, as a command where one does it."""
+        from dis_store.room import advice
+
+        return advice(self._foundation, lacking)
 
     # Derivations
 
@@ -149,6 +189,16 @@ class Store(StoreReader):
         with reported(self.path):
             roots.set_root(self._foundation, name, root)
 
+    def note_use(self, name: str) -> None:
+        """Note that what a named root keeps is used now, for policies that give up what is used no more.
+
+        It waits for no disk, and does nothing where there is no such root or the store may only be read.
+        """
+        from dis_store import last_use, roots
+
+        roots.check_name(name)
+        last_use.note_use(self._foundation.layout, name)
+
     def remove_root(self, name: str) -> None:
         """Remove a named root.
 
@@ -174,16 +224,9 @@ class Store(StoreReader):
 
     # Locks
 
-    def be_patient(self, patience: "Patience") -> None:
-        """Say how to wait for locks that other processes hold; without it, for ever and in silence.
-
-        Methods raise `LockTimeoutError` when it is over.
-        """
-        self._foundation.locks.patience = patience
-
     @property
     def patience(self) -> "Patience | None":
-        """What `be_patient` said."""
+        """How to wait for locks that other processes hold; None for ever and in silence."""
         return self._foundation.locks.patience
 
     @contextlib.contextmanager
@@ -208,36 +251,37 @@ class Store(StoreReader):
         *,
         dry_run: bool = False,
         policy: "RetirementPolicy | None" = None,
+        goal: "SpaceGoal | None" = None,
         drop_inputs: bool = False,
         progress: "Progress | None" = None,
     ) -> "CollectionReport":
         """Delete what no root keeps; works on a full disk.
 
         Args:
-            dry_run: Only report what would go.
-            policy: Which automatic roots to retire first; none if it is not given.
+            dry_run: Only report what would go, and what each root keeps.
+            policy: Which automatic roots may be given up; none if it is not given.
+            goal: When it is enough; all that no root keeps if it is not given.
             drop_inputs: Whether roots give up the realised inputs of what they keep.
-            progress: Told about the work as it goes on.
+            progress: Told about the work as it goes on, from several threads.
 
         Raises:
             IntegrityError: A root cannot be read, so that nobody knows what it keeps.
         """
-        from dis_store.collection import collect
+        from dis_store.collection import CollectionRequest, RetirementPolicy, collect
+        from dis_store.space_goal import SpaceGoal
 
+        request = CollectionRequest(
+            dry_run, policy or RetirementPolicy(), goal or SpaceGoal(), drop_inputs
+        )
         with reported(self.path):
-            return collect(
-                self._foundation,
-                dry_run=dry_run,
-                policy=policy,
-                drop_inputs=drop_inputs,
-                progress=progress,
-            )
+            return collect(self._foundation, request, progress)
 
     def verify(
         self,
         digests: Sequence[Digest] | None = None,
         *,
         jobs: int = 1,
+        pace: "Pace | None" = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> "VerificationReport":
         """Read objects again and compare them with their digests; change nothing.
@@ -245,38 +289,91 @@ class Store(StoreReader):
         Args:
             digests: Which objects; None for all, and for everything else that the store holds.
             jobs: How many threads read and hash.
+            pace: Read no faster than this.
             progress: Called with how many more bytes were read, and how many there are in all; from several
                 threads.
         """
         from dis_store.verification import verify
 
         with reported(self.path):
-            return verify(self._foundation, digests, jobs=jobs, progress=progress)
+            return verify(self._foundation, digests, jobs=jobs, pace=pace, progress=progress)
 
-    def reindex(self, *, jobs: int = 1) -> "ReindexReport":
+    def verify_onwards(
+        self,
+        *,
+        jobs: int = 1,
+        max_bytes: int | None = None,
+        pace: "Pace | None" = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> "RoundReport":
+        """Verify objects in the order of their digests, from where the call before stopped; remember how far it came.
+
+        When all objects were read the records are verified, and the next call begins a new round.
+
+        Args:
+            jobs: How many threads read and hash.
+            max_bytes: Stop after about so many bytes; None: at the end of the round.
+            pace: Read no faster than this.
+            progress: As for `verify`, for one step after the other.
+        """
+        from dis_store.verification_round import verify_onwards
+
+        with reported(self.path):
+            return verify_onwards(
+                self._foundation, jobs=jobs, max_bytes=max_bytes, pace=pace, progress=progress
+            )
+
+    def repair(
+        self,
+        problems: Sequence["Problem"],
+        *,
+        donors: Sequence[Path] = (),
+        rebuild: "Rebuild | None" = None,
+    ) -> "RepairReport":
+        """Make whole what a verification found damaged; what cannot be made whole goes out of service.
+
+        Args:
+            problems: What was found.
+            donors: Files and directories that may hold good copies of files; nothing in them is trusted.
+            rebuild: Called for what no copy can help; must make the object again, or raise a `DisError`.
+        """
+        from dis_store.repair import repair
+
+        with reported(self.path):
+            return repair(self._foundation, problems, donors=donors, rebuild=rebuild)
+
+    def reindex(
+        self, *, jobs: int = 1, progress: Callable[[int, int], None] | None = None
+    ) -> "ReindexReport":
         """Rebuild the index from the disk alone, reading every file; closures are admitted whole or not.
 
         Args:
             jobs: How many threads read and hash.
+            progress: Called with how many more bytes were read, and how many there are; from several threads.
         """
         from dis_store.reindexing import reindex
 
         with reported(self.path):
-            return reindex(self._foundation, jobs=jobs)
+            return reindex(self._foundation, jobs=jobs, progress=progress)
 
     def optimise(
-        self, digests: Sequence[Digest] | None = None, *, dry_run: bool = False
+        self,
+        digests: Sequence[Digest] | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
     ) -> "OptimisationReport":
         """Let equal files of objects, of all where none are named, share one inode.
 
         Args:
             digests: Which objects.
             dry_run: Only report what would be shared.
+            progress: Called with how many more objects were looked at, and how many there are.
         """
         from dis_store.optimisation import optimise
 
         with reported(self.path):
-            return optimise(self._foundation, digests, dry_run=dry_run)
+            return optimise(self._foundation, digests, dry_run=dry_run, progress=progress)
 
     # The plan cache
 

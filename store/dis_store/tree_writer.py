@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from dis_store.digest import Digest, Sha256
-from dis_store.environment import disk_full, reported
+from dis_store.environment import reported
 from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.file_writer import FileWriter, WrittenFile
 from dis_store.foundation import Foundation
@@ -18,6 +18,7 @@ from dis_store.hashing import CHUNK_BYTES, Content, uncounted
 from dis_store.ingestion import copy_and_hash, open_source, refuse_change
 from dis_store.path_rules import PathSet
 from dis_store.registration import TREE, register
+from dis_store.room import check_room
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 from dis_store.tree_directory import (
     create_file,
@@ -26,11 +27,6 @@ from dis_store.tree_directory import (
     remove_entry,
 )
 from dis_store.work_space import WorkSpace, open_work_space
-
-# What a file system needs beside the bytes of files: directories, indirect blocks, the manifest, the index.
-_OVERHEAD_BYTES = 1 << 20
-_OVERHEAD_SHARE = 20
-_SPARE_INODES = 16
 
 
 @dataclass(frozen=True)
@@ -69,10 +65,15 @@ class TreeWriter:
     """
 
     def __init__(
-        self, foundation: Foundation, *, expected_bytes: int = 0, portable_names: bool = True
+        self,
+        foundation: Foundation,
+        *,
+        expected_bytes: int = 0,
+        expected_files: int = 1,
+        portable_names: bool = True,
     ) -> None:
         self._foundation = foundation
-        self._expected_bytes = expected_bytes
+        self._expected = expected_bytes, expected_files
         self._portable_names = portable_names
         self._paths = PathSet(portable=portable_names)
         self._entries: dict[str, Entry] = {}
@@ -87,7 +88,7 @@ class TreeWriter:
 
     def __enter__(self) -> Self:
         with reported(self._foundation.top):
-            self._check_room(self._expected_bytes)
+            check_room(self._foundation, self._expected[0], files=self._expected[1])
             space = open_work_space(self._foundation.layout.room("tmp"))
             try:
                 self._opened = _Site(space, _make_top(space.path / TREE))
@@ -129,7 +130,7 @@ class TreeWriter:
 
         Args:
             path: Where in the object.
-            source: Read in pieces of 1 MiB.
+            source: Read in pieces of a bounded size.
             size: The bytes that the stream must have, if that is known.
             sha256: The SHA-256 that the stream must have, if that is known.
             executable: Whether the file may be executed.
@@ -138,7 +139,7 @@ class TreeWriter:
             IntegrityError: The stream is not what was expected. It is read no further than shows that.
         """
         expected = _Expected(path, size, sha256)
-        self._check_room(size or 0)
+        check_room(self._foundation, size or 0)
         with self._begin(path, expected.check, executable=executable) as file:
             taken = 0
             while chunk := source.read(CHUNK_BYTES):
@@ -180,7 +181,7 @@ class TreeWriter:
             before = os.fstat(opened)
             if size is not None and before.st_size != size:
                 raise expected.refusal(f"{source} has {before.st_size} bytes, not {size}")
-            self._check_room(before.st_size)
+            check_room(self._foundation, before.st_size)
             with self._new_file(path) as descriptor, reported(self._foundation.top):
                 content = copy_and_hash(opened, descriptor, on_bytes=on_bytes, threaded=threaded)
                 refuse_change(source, before, os.fstat(opened), content.size)
@@ -345,19 +346,6 @@ class TreeWriter:
             self._contents[content.blake3] = content
             self._unfinished -= 1
         return WrittenFile(path, content.size, content.blake3, content.sha256, executable)
-
-    def _check_room(self, size: int) -> None:
-        """Refuse early what cannot fit: before the download, not after hours of it."""
-        with reported(self._foundation.top):
-            status = os.statvfs(self._foundation.top)
-        free = status.f_bavail * status.f_frsize
-        needed = size + size // _OVERHEAD_SHARE + _OVERHEAD_BYTES
-        if free < needed:
-            cause = f"{needed} bytes are needed, and {free} are free"
-            raise disk_full(self._foundation.top, cause)
-        # Some file systems make inodes as they need them, and report none at all.
-        if status.f_files and status.f_favail < _SPARE_INODES:
-            raise disk_full(self._foundation.top, f"{status.f_favail} inodes are free")
 
 
 def _make_top(path: Path) -> int:

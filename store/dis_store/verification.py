@@ -83,6 +83,8 @@ def verify(
     progress: Progress | None = None,
 ) -> VerificationReport:
     """Verify objects, or all objects and records; see `Store.verify`. With a `pace`, no faster than that."""
+    if digests is None:
+        foundation.index.check()
     wanted = all_objects(foundation) if digests is None else list(dict.fromkeys(digests))
     # A collection may not take away under our hands what we are about to call missing.
     foundation.protect(wanted)
@@ -161,6 +163,7 @@ def problems_of_records(foundation: Foundation) -> Iterator[Problem]:
     yield from _damaged_derivations(foundation)
     yield from _damaged_realisations(foundation)
     yield from damaged_roots(foundation.layout)
+    yield from _roots_of_nothing(foundation)
 
 
 def _trees_without_rows(foundation: Foundation) -> Iterator[Problem]:
@@ -238,6 +241,27 @@ def _judge_realisation(name: str, expected: bytes | None, path: Path) -> Problem
     if expected is not None and data != expected:
         return Problem("damaged realisation", name, None, "the index says something else")
     return None
+
+
+_KEPT = {
+    "object": "SELECT 1 FROM objects WHERE digest = ?",
+    "derivation": "SELECT 1 FROM derivations WHERE digest = ?",
+    "key": "SELECT 1 FROM realisations WHERE key = ?",
+}
+
+
+def _roots_of_nothing(foundation: Foundation) -> Iterator[Problem]:
+    """Yield the roots that keep what the index does not know: a single wrong digit makes one of them so."""
+    layout = foundation.layout
+    for name, root in survey_roots(layout).good.items():
+        for kept, sql in _KEPT.items():
+            digest = getattr(root, kept)
+            if digest is None or foundation.index.value(sql, (digest,)) is not None:
+                continue
+            # One that was removed meanwhile, with what it kept, is no damage.
+            if survey_roots(layout).good.get(name) == root:
+                detail = f"it keeps the {kept} {digest}, which the index does not know"
+                yield Problem("damaged root", name, None, detail)
 
 
 def damaged_roots(layout: Layout) -> Iterator[Problem]:

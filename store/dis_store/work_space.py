@@ -108,8 +108,10 @@ def empty_trash(foundation: Foundation) -> None:
     if any(trash.iterdir()):
         with foundation.locks.emptying_trash() as mine:
             if mine:
-                for path in trash.iterdir():
-                    remove_tree(path)
+                # Not imported by every start: it brings threads along.
+                from dis_store.trash import empty
+
+                empty(trash)
 
 
 @contextlib.contextmanager
@@ -162,7 +164,9 @@ def withdraw(foundation: Foundation, digest: Digest, room: Path) -> None:
     Nothing waits for the disk: should the object come back after a power cut, a collection finds it.
     """
     layout = foundation.layout
-    layout.manifest(digest).unlink(missing_ok=True)
+    # One that has a row is being repaired: its manifest tells the next repair what it must be.
+    if not foundation.has_row(digest):
+        layout.manifest(digest).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         discard_tree(layout.object(digest), room)
 

@@ -72,7 +72,7 @@ def comparisons(place: Path) -> "list[Comparison]":
     ]
 
 
-class _Writer:
+class Writer:
     """Writes its argument into a file."""
 
     version = 1
@@ -83,12 +83,12 @@ class _Writer:
             return {"out": tree.register()}
 
 
-class _NoSources:
+class NoSources:
     def fetch(self, kind: str, *args: Any) -> None:
         raise AssertionError(kind)
 
 
-def _derivation(name: str, inputs: "Mapping[str, Derivation]") -> "Derivation":
+def derivation_of(name: str, inputs: "Mapping[str, Derivation]") -> "Derivation":
     from dis_derivations.graph.derivation import Derivation, OutputReference
 
     return Derivation(
@@ -106,8 +106,8 @@ def _derivation(name: str, inputs: "Mapping[str, Derivation]") -> "Derivation":
 def _graph() -> "tuple[Graph, Digest]":
     from dis_derivations.graph.graph import graph_of
 
-    leaves = [_derivation(f"b{number}", {}) for number in range(COUNT)]
-    top = _derivation("top", {each.name: each for each in leaves})
+    leaves = [derivation_of(f"b{number}", {}) for number in range(COUNT)]
+    top = derivation_of("top", {each.name: each for each in leaves})
     return graph_of([*leaves, top], {"top": top.digest}), top.digest
 
 
@@ -117,8 +117,8 @@ def realise(path: Path, what: str) -> None:
 
     graph, top = _graph()
     with Store.open(path) as store:
-        surroundings = Surroundings(_NoSources(), {}, {})
-        realiser = Realiser(store, graph, {"writer": _Writer()}, surroundings, jobs=2)
+        surroundings = Surroundings(NoSources(), {}, {})
+        realiser = Realiser(store, graph, {"writer": Writer()}, surroundings, jobs=2)
         for target in [top] if what == "top" else graph.closure_of(top)[:-1]:
             realiser.realise(target)
 

@@ -14,6 +14,7 @@ from stopwatch import Comparison, Contender, Target
 
 COUNT, NIX_COUNT = 100_000, 20_000
 MOST_MEMORY = 300_000_000
+_AT_ONCE = 50_000
 _NIX = """
 builtins.foldl' (n: m: builtins.seq (builtins.toFile "f${toString m}" "content ${toString m}") n) 0
   (builtins.genList (n: n) %d)
@@ -35,10 +36,10 @@ def comparisons(place: Path) -> list[Comparison]:
             f"Collect {COUNT:,} dead objects (Nix: {NIX_COUNT:,}), for each object",
             (
                 Contender("nix-store --gc", lambda: nix.call("nix-store", "--gc"), fill_nix),
-                Contender("dis gc", lambda: peaks.append(_collect(store)), lambda: fill(store)),
+                Contender("dis gc", lambda: peaks.append(collect(store)), lambda: fill(store)),
             ),
             (Target("dis gc", "nix-store --gc", 1.0),),
-            rounds=1,
+            rounds=3,
             units={"nix-store --gc": NIX_COUNT, "dis gc": COUNT},
             remark=lambda: (
                 f"At most {max(peaks) / 1e6:.0f} MB of memory were in use by `dis gc`;"
@@ -48,7 +49,7 @@ def comparisons(place: Path) -> list[Comparison]:
     ]
 
 
-def _collect(store: Path) -> int:
+def collect(store: Path) -> int:
     """Run the command; return how much memory it had at most, in bytes."""
     command = [str(Path(sys.executable).with_name("dis")), "--store", str(store), "gc", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=compiled_environment())
@@ -59,7 +60,7 @@ def _collect(store: Path) -> int:
     return usage.ru_maxrss * 1024
 
 
-def fill(path: Path) -> None:
+def fill(path: Path, count: int = COUNT) -> None:
     """Make a store of objects of one small file each, by hand: to register them would wait for the disk for minutes."""
     remove(path)
     with Store.open(path) as store:
@@ -69,11 +70,13 @@ def fill(path: Path) -> None:
         for room in ("objects", "manifests", "links"):
             for shard in range(256):
                 (layout.room(room) / f"{shard:02x}").mkdir()
-        made = [_place(store, b"content %d" % number) for number in range(COUNT)]
-        with store._foundation.index.transaction() as transaction:
-            for tree, _ in made:
-                enter_object(transaction, tree)
-            enter_contents(transaction, (content for _, content in made))
+        for start in range(0, count, _AT_ONCE):
+            numbers = range(start, min(start + _AT_ONCE, count))
+            made = [_place(store, b"content %d" % number) for number in numbers]
+            with store._foundation.index.transaction() as transaction:
+                for tree, _ in made:
+                    enter_object(transaction, tree)
+                enter_contents(transaction, (content for _, content in made))
     os.sync()
 
 

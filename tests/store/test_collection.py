@@ -1,11 +1,10 @@
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from auditing import audit
 from builds import build_of, key_of
-from dis_store import Digest, Input, IntegrityError, RetirementPolicy, Root, Store, durability
+from dis_store import Digest, Input, IntegrityError, Root, Store, durability
 from processes import at_once
 from trees import Blob, write_text, write_tree
 
@@ -165,21 +164,6 @@ def test_a_record_stays_when_everything_that_came_out_is_alive(store: Store) -> 
     assert audit(store.path) == []
 
 
-def test_automatic_roots_are_retired_when_that_is_asked_for(store: Store) -> None:
-    old, new = write_text(store, "old"), write_text(store, "new")
-    store.set_root("old", Root(old, automatic=True, created_at="2020-01-01T00:00:00+00:00"))
-    store.set_root("new", Root(new, automatic=True))
-    store = restarted(store)
-    assert store.collect_garbage().objects == ()
-    policy = RetirementPolicy(older_than=timedelta(days=30))
-    foretold = store.collect_garbage(policy=policy, dry_run=True)
-    assert foretold.retired_roots == ("old",)
-    assert set(store.roots()) == {"old", "new"}
-    assert store.collect_garbage(policy=policy).objects == foretold.objects
-    assert set(store.roots()) == {"new"}
-    assert store.objects() == [new]
-
-
 def test_a_result_link_keeps_its_object_while_it_is_there(store: Store, tmp_path: Path) -> None:
     digest, other = write_text(store, "x"), write_text(store, "y")
     link = tmp_path / "result"
@@ -304,16 +288,19 @@ def test_a_plan_is_forgotten_with_its_objects(store: Store) -> None:
 
 
 def test_a_large_collection_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dis_store.deletion._BATCH", 3)
+    monkeypatch.setattr("dis_store.deletion._LARGE_BATCH", 3)
     digest = write_text(store, "first")
     for number in range(10):
         digest = write_tree(store, {"n": Blob(b"%d" % number)}, {"r": (digest, None)})
     store = restarted(store)
     steps: list[tuple[str, int, int]] = []
     store.collect_garbage(progress=lambda *step: steps.append(step))
-    assert [step for step in steps if step[0] == "deleting"] == [
-        ("deleting", done, 11) for done in (0, 3, 6, 9, 11)
+    assert [step for step in steps if step[0] == "forgetting"] == [
+        ("forgetting", done, 11) for done in (0, 3, 6, 9)
     ]
+    assert [step for step in steps if step[0] == "freeing"][-1] == ("freeing", 11, 11)
+    assert steps[-1][0] == "sweeping"
+    assert steps[-1][1] == steps[-1][2]
     assert store.objects() == []
 
 

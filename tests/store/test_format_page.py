@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dis_store import Digest, Input, Realisation, Root, Store, index, layout
+from dis_store import Digest, Input, Realisation, Root, Store, index_schema, layout
 from dis_store.realisations import FORMAT as REALISATION_FORMAT
 from trees import Blob, write_tree
 
@@ -89,7 +89,7 @@ def test_the_example_of_a_result_link_has_its_own_name() -> None:
 def test_the_versions_on_the_page_are_those_of_the_code(store: Store) -> None:
     assert f'"format":{layout.FORMAT},' in FORMAT
     assert f'"format":{REALISATION_FORMAT},' in REALISATION
-    assert f"`PRAGMA user_version` is {index.VERSION}." in PAGE
+    assert f"`PRAGMA user_version` is {index_schema.VERSION}." in PAGE
     assert f"{layout.RESERVE_BYTES >> 20} MiB" in PAGE
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from auditing import audit
 from builds import build_of
+from canned_stores import ARCHIVES, unpack
 from dis_store import Root, Store, UnfitEnvironmentError
 from dis_store.layout import RESERVE_BYTES
 from trees import Blob, write_text, write_tree
@@ -74,8 +75,8 @@ def test_whenever_the_disk_gets_full_nothing_is_half(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The early refusal would hide what this test is about.
-    monkeypatch.setattr("dis_store.tree_writer._OVERHEAD_BYTES", 0)
-    monkeypatch.setattr("dis_store.tree_writer._SPARE_INODES", 0)
+    monkeypatch.setattr("dis_store.room._OVERHEAD_BYTES", 0)
+    monkeypatch.setattr("dis_store.room._SPARE_INODES", 0)
     path = disk / "store"
     with Store.open(path) as store:
         kept = write_text(store, "kept")
@@ -148,3 +149,16 @@ def test_a_full_index_is_a_full_disk(disk: Path) -> None:
         store.remember_plan(digest, "value", [digest])
         assert store.recall_plan(digest) == "value"
         assert store.verify(jobs=1).ok
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+def test_a_store_of_an_older_version_is_collected_with_no_byte_free(
+    disk: Path, archive: Path
+) -> None:
+    path = unpack(archive, disk / "store")
+    filler = fill_up(disk)
+    with Store.open(path) as store:
+        assert len(store.collect_garbage().objects) == 1
+        assert len(store.objects()) == 2
+    filler.unlink()
+    assert audit(path) == []

@@ -1,5 +1,5 @@
 import errno
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,6 @@ from dis_store import (
     Digest,
     IntegrityError,
     InvalidInputError,
-    RetirementPolicy,
     Root,
     Store,
     UnfitEnvironmentError,
@@ -18,7 +17,6 @@ from dis_store import (
 from dis_store.result_links import check_link
 from trees import write_text
 
-NOW = datetime(2026, 11, 29, tzinfo=UTC)
 DIGESTS = st.binary(max_size=4).map(Digest.of)
 
 
@@ -255,41 +253,3 @@ def test_a_damaged_record_of_a_result_link_is_an_error(store: Store, tmp_path: P
         record.write_bytes(spoiled)
         with pytest.raises(IntegrityError):
             store.result_links()
-
-
-def run_at(days: int) -> Root:
-    created = (NOW - timedelta(days=days)).isoformat()
-    return Root(Digest.of(b"x"), automatic=True, created_at=created)
-
-
-RUNS = {
-    "today": run_at(0),
-    "week": run_at(7),
-    "month": run_at(30),
-    "named": Root(Digest.of(b"x"), created_at=run_at(90).created_at),
-    "timeless": Root(Digest.of(b"x"), automatic=True, created_at="?"),
-}
-
-
-@pytest.mark.parametrize(
-    ("policy", "retired"),
-    [
-        (RetirementPolicy(), []),
-        (RetirementPolicy(older_than=timedelta(days=3)), ["month", "week"]),
-        (RetirementPolicy(older_than=timedelta(days=10)), ["month"]),
-        (RetirementPolicy(keep_last=1), ["timeless", "month", "week"]),
-        (RetirementPolicy(keep_last=0), ["timeless", "month", "week", "today"]),
-        (RetirementPolicy(keep_last=99), []),
-        (RetirementPolicy(older_than=timedelta(days=3), keep_last=2), ["month"]),
-        (RetirementPolicy(older_than=timedelta(0), keep_last=0), ["month", "week"]),
-    ],
-)
-def test_a_policy_retires_automatic_roots_only(
-    policy: RetirementPolicy, retired: list[str]
-) -> None:
-    assert policy.retired(RUNS, NOW) == retired
-
-
-def test_a_time_without_a_zone_is_taken_for_utc() -> None:
-    root = Root(Digest.of(b"x"), automatic=True, created_at="2026-11-01T00:00:00")
-    assert RetirementPolicy(older_than=timedelta(days=1)).retired({"a": root}, NOW) == ["a"]

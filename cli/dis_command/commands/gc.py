@@ -1,51 +1,52 @@
 """`dis gc`: free what no root keeps."""
 
-import re
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dis_command.command import command, json_option, pass_session
+from dis_command.amounts import byte_count, duration
+from dis_command.command import command, json_option, pass_session, yes_option
 from dis_command.session import Session
 
 if TYPE_CHECKING:
-    from dis_store import CollectionReport
-
-_DURATION = re.compile(r"(\d+)([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    from dis_store import CollectionReport, RootWeight
 
 
-def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
-    """Return a length of time such as `12h` or `30d`."""
-    if value is None:
-        return None
-    match = _DURATION.fullmatch(value)
-    try:
-        if match is not None:
-            return timedelta(**{_UNITS[match[2]]: int(match[1])})
-    except OverflowError:
-        pass
-    raise click.BadParameter(
-        f"{value!r} is no length of time; write for example 12h, 30d or 8w", ctx, param
-    )
-
-
-@command("gc", examples=("dis gc --dry-run", "dis gc", "dis gc --older-than 30d --keep-last 10"))
+@command(
+    "gc",
+    examples=(
+        "dis gc --dry-run",
+        "dis gc",
+        "dis gc --older-than 30d --keep-last 10",
+        "dis gc --keep-free 50G",
+    ),
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be freed, and free nothing.")
 @click.option(
     "--older-than",
-    callback=_duration,
+    callback=duration,
     metavar="TIME",
-    help="First drop automatic roots of older runs (30d).",
+    help="First drop automatic roots of runs not used for so long (30d).",
 )
 @click.option(
     "--keep-last",
     type=click.IntRange(min=0),
     metavar="N",
-    help="First drop automatic roots but the N newest.",
+    help="First drop automatic roots but the N used last.",
+)
+@click.option(
+    "--max-freed", callback=byte_count, metavar="BYTES", help="Stop when so much is freed (10G)."
+)
+@click.option(
+    "--keep-free",
+    callback=byte_count,
+    metavar="BYTES",
+    help="Stop when so much is free on the disk; drop automatic roots for it.",
 )
 @click.option("--drop-inputs", is_flag=True, help="Free what kept results were built from as well.")
+@yes_option
 @json_option
 @pass_session
 def gc(
@@ -53,28 +54,47 @@ def gc(
     dry_run: bool,
     older_than: timedelta | None,
     keep_last: int | None,
+    max_freed: int | None,
+    keep_free: int | None,
     drop_inputs: bool,
+    yes: bool,
 ) -> None:
     """Free what no root keeps.
 
-    It asks nothing: every realised run has a root, so a bare gc never frees a
-    run. --older-than and --keep-last drop automatic roots first; where both are
-    given, a root is dropped when both allow it. Roots that people named are
-    never dropped.
+    Every realised run has a root, so a bare gc frees no run, and asks nothing.
+    --older-than and --keep-last drop automatic roots first; where both are
+    given, a root is dropped when both allow it. With --max-freed or --keep-free
+    they go one by one, least recently used first, until it is enough. Before
+    any of them goes, gc says what that frees and asks. Roots that people named
+    are never dropped. --dry-run also prints what each root keeps.
     """
     from dis_command.upkeep import collecting
-    from dis_store import RetirementPolicy
+    from dis_store import RetirementPolicy, SpaceGoal, Store
 
     policy = RetirementPolicy(older_than=older_than, keep_last=keep_last)
-    with (
-        session.open_store() as store,
-        session.reporting() as reporter,
-        collecting(reporter) as progress,
-    ):
-        report = store.collect_garbage(
-            dry_run=dry_run, policy=policy, drop_inputs=drop_inputs, progress=progress
-        )
+    collect = partial(
+        Store.collect_garbage,
+        policy=policy,
+        goal=SpaceGoal(max_freed=max_freed, keep_free=keep_free),
+        drop_inputs=drop_inputs,
+    )
+    with session.open_store() as store:
+        drops_roots = policy != RetirementPolicy() or keep_free is not None
+        if drops_roots and not dry_run and not yes:
+            _confirm(collect(store, dry_run=True))
+        with session.reporting() as reporter, collecting(reporter) as progress:
+            report = collect(store, dry_run=dry_run, progress=progress)
     session.print_result(lambda: _document(report), lambda: _text(report))
+    if not report.reached and keep_free is not None:
+        session.say(_shortfall(report))
+
+
+def _confirm(plan: "CollectionReport") -> None:
+    """Ask before roots of runs are dropped."""
+    from dis_command.confirmation import Loss, confirm
+
+    if plan.retired_roots:
+        confirm(Loss(plan.retired_roots, len(plan.objects), plan.freed_bytes), yes=False)
 
 
 def _document(report: "CollectionReport") -> dict[str, Any]:
@@ -84,13 +104,28 @@ def _document(report: "CollectionReport") -> dict[str, Any]:
         "retired_roots": list(report.retired_roots),
         "dead_links": [str(link) for link in report.dead_links],
         "objects": [
-            {"digest": str(each.digest), "label": each.label, "size": each.size}
+            {"digest": each.digest, "label": each.label, "size": each.size}
             for each in report.objects
         ],
         "orphans": list(report.orphans),
         "derivations": [str(digest) for digest in report.derivations],
         "realisations": len(report.realisations),
         "freed_bytes": report.freed_bytes,
+        "wanted_bytes": report.wanted_bytes,
+        "reached": report.reached,
+        "roots": [_weight(each) for each in report.roots],
+    }
+
+
+def _weight(weight: "RootWeight") -> dict[str, Any]:
+    used = weight.last_used
+    return {
+        "name": weight.name,
+        "kind": weight.kind,
+        "last_used": None if used is None else used.time.isoformat(timespec="seconds"),
+        "objects": weight.objects,
+        "only_bytes": weight.only_bytes,
+        "shared_bytes": weight.shared_bytes,
     }
 
 
@@ -99,7 +134,8 @@ def _text(report: "CollectionReport") -> str:
     from dis_command.terminal import count_text, size_text
 
     would = "would be " if report.dry_run else ""
-    lines = [f"root {name} {would}dropped" for name in report.retired_roots]
+    lines = [*_weights(report.roots), ""] if report.roots else []
+    lines += [f"root {name} {would}dropped" for name in report.retired_roots]
     lines += [f"link {link} is gone" for link in report.dead_links]
     if report.objects:
         rows = [
@@ -113,3 +149,31 @@ def _text(report: "CollectionReport") -> str:
         f"{count_text(len(report.objects), 'object')} {would}deleted, {freed} {would}freed"
     )
     return "\n".join(lines)
+
+
+def _weights(roots: "tuple[RootWeight, ...]") -> list[str]:
+    from dis_command.table import aligned
+    from dis_command.terminal import size_text
+
+    head = ("ROOT", "KIND", "LAST USED", "ONLY IT KEEPS", "SHARED")
+    rows = [
+        (
+            each.name,
+            each.kind,
+            "-" if each.last_used is None else each.last_used.time.date().isoformat(),
+            size_text(each.only_bytes),
+            size_text(each.shared_bytes),
+        )
+        for each in roots
+    ]
+    return aligned([head, *rows]).splitlines()
+
+
+def _shortfall(report: "CollectionReport") -> str:
+    from dis_command.terminal import size_text
+
+    left = size_text((report.wanted_bytes or 0) - report.freed_bytes)
+    return (
+        f"note: {left} less than was asked for; named roots and links keep the rest,"
+        " and dis gc --dry-run says how much each of them keeps"
+    )

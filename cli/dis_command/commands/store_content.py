@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from dis_command import completion
-from dis_command.command import command, job_count, json_option, pass_session, ref_argument
+from dis_command.command import (
+    command,
+    dry_run_option,
+    force_option,
+    job_count,
+    json_option,
+    pass_session,
+    ref_argument,
+)
 from dis_command.session import Session
 from dis_command.terminal import count_text, size_text
 
@@ -35,9 +43,12 @@ _STREAM = "-"
 )
 @click.option("--name", metavar="ROOT", help="Keep the object under this name.")
 @click.option("--adopt", is_flag=True, help="Move the files into the store, not copy them.")
+@dry_run_option
 @json_option
 @pass_session
-def add(session: Session, paths: tuple[Path, ...], name: str | None, adopt: bool) -> None:
+def add(
+    session: Session, paths: tuple[Path, ...], name: str | None, adopt: bool, dry_run: bool
+) -> None:
     """Make objects of files or directories.
 
     Each PATH becomes an object, and its path in the store is printed. Symlinks,
@@ -45,6 +56,8 @@ def add(session: Session, paths: tuple[Path, ...], name: str | None, adopt: bool
     With --adopt the files move into the store: they are gone from PATH once the
     store has them safely.
     """
+    from dis_command.planned_content import show_additions
+    from dis_command.upkeep import adding
     from dis_store import Root, add_path
 
     if name is not None and len(paths) > 1:
@@ -53,9 +66,15 @@ def add(session: Session, paths: tuple[Path, ...], name: str | None, adopt: bool
     with session.open_store() as store:
         if name is not None:
             store.root(name)  # refuses a bad name now, and not after the work
+        if dry_run:
+            show_additions(session, store, paths, adopt=adopt)
+            return
         for path in paths:
-            # More than there are processors: some of them always wait for the disk.
-            digest = add_path(store, path, adopt=adopt, jobs=2 * job_count(None))
+            with session.reporting() as reporter, adding(reporter) as progress:
+                # More than there are processors: some of them always wait for the disk.
+                digest = add_path(
+                    store, path, adopt=adopt, jobs=2 * job_count(None), progress=progress
+                )
             added.append((path, digest))
             if name is not None:
                 store.set_root(name, Root(digest, label=str(path.name)))
@@ -89,14 +108,16 @@ def _say_unrooted(session: Session) -> None:
 )
 @ref_argument("refs", "REF...", nargs=-1, required=True)
 @click.option("--output", metavar="FILE", default=_STREAM, help="Where to.  [default: stdout]")
+@force_option
 @json_option
 @pass_session
-def export(session: Session, refs: tuple[str, ...], output: str) -> None:
+def export(session: Session, refs: tuple[str, ...], output: str, force: bool) -> None:
     """Write objects with all they refer to as one archive.
 
     The same objects make the same bytes every time. It is a tar archive in
     which every file bears its BLAKE3 as its name; dis store import reads it.
     """
+    from dis_command.upkeep import exporting
     from dis_derivations.runs.reference import resolve
     from dis_store import export_closures
 
@@ -106,8 +127,12 @@ def export(session: Session, refs: tuple[str, ...], output: str) -> None:
         raise click.UsageError("an archive is nothing for a terminal: give --output FILE")
     with session.open_store() as store:
         digests = [resolve(store, ref).object() for ref in refs]
-        with _written(output) as stream:
-            done = export_closures(store, digests, stream)
+        with (
+            session.reporting() as reporter,
+            exporting(reporter) as progress,
+            _written(output, replace=force) as stream,
+        ):
+            done = export_closures(store, digests, stream, progress=progress)
     if output != _STREAM:
         session.print_result(
             lambda: {"schema_version": 1, "path": output, **asdict(done)}, lambda: output
@@ -115,13 +140,13 @@ def export(session: Session, refs: tuple[str, ...], output: str) -> None:
 
 
 @contextmanager
-def _written(output: str) -> Iterator[BinaryIO]:
+def _written(output: str, *, replace: bool) -> Iterator[BinaryIO]:
     if output == _STREAM:
         yield sys.stdout.buffer
         return
     from dis_derivations.runs.output_file import appearing
 
-    with appearing(Path(output)) as stream:
+    with appearing(Path(output), replace=replace) as stream:
         yield stream
 
 
@@ -129,18 +154,29 @@ def _written(output: str) -> Iterator[BinaryIO]:
     "import", examples=("dis store import first.tar", "zstd -dc f.tar.zst | dis store import -")
 )
 @click.argument("file", metavar="FILE|-", shell_complete=completion.files)
+@dry_run_option
 @json_option
 @pass_session
-def import_(session: Session, file: str) -> None:
+def import_(session: Session, file: str, dry_run: bool) -> None:
     """Bring the objects of an archive into the store.
 
     Nothing is registered before every byte was compared with its digest, and an
     object only with all it refers to. Prints the objects that were exported.
     """
-    from dis_store import import_closures
+    from dis_command.planned_content import show_import
+    from dis_command.upkeep import importing
+    from dis_store import import_closures, plan_import
 
+    name = file if file != _STREAM else "the archive"
     with session.open_store() as store, _opened(file) as stream:
-        done = import_closures(store, stream, name=file if file != _STREAM else "the archive")
+        with session.reporting() as reporter, importing(reporter) as progress:
+            if dry_run:
+                plan = plan_import(store, stream, name=name, progress=progress)
+            else:
+                done = import_closures(store, stream, name=name, progress=progress)
+        if dry_run:
+            show_import(session, plan)
+            return
         _say_unrooted(session)
         session.print_result(
             lambda: {
@@ -169,20 +205,28 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 
 @command("optimise", examples=("dis store optimise",))
+@dry_run_option
 @json_option
 @pass_session
-def optimise(session: Session) -> int:
+def optimise(session: Session, dry_run: bool) -> int:
     """Let equal files of the store share their space.
 
     Files are shared as they come in; this finds what is not shared. The exit
     code is 4 when a file is not what it must be.
     """
-    with session.open_store() as store:
-        report = store.optimise()
+    from dis_command.upkeep import optimising
+
+    with (
+        session.open_store() as store,
+        session.reporting() as reporter,
+        optimising(reporter) as progress,
+    ):
+        report = store.optimise(dry_run=dry_run, progress=progress)
     damaged = [str(path) for path in report.damaged]
-    text = f"{count_text(report.files, 'file')} shared now, {size_text(report.freed_bytes)} freed"
+    did = ("would be shared", "would be freed") if dry_run else ("shared now", "freed")
+    text = f"{count_text(report.files, 'file')} {did[0]}, {size_text(report.freed_bytes)} {did[1]}"
     session.print_result(
-        lambda: {"schema_version": 1, **asdict(report), "damaged": damaged},
+        lambda: {"schema_version": 1, "dry_run": dry_run, **asdict(report), "damaged": damaged},
         lambda: "\n".join([*(f"damaged: {path}" for path in damaged), text]),
     )
     return _DAMAGED if damaged else 0
@@ -209,6 +253,10 @@ def _stats_text(census: "Census") -> str:
         ("different files", str(census.files)),
         ("size", size_text(census.bytes)),
         ("shared", size_text(census.shared_bytes)),
+        ("tensors", str(census.tensors.tensors)),
+        ("different tensors", str(census.tensors.distinct)),
+        ("tensor bytes held again", size_text(census.tensors.repeated_bytes)),
+        *_unscanned(census),
         ("derivations", str(census.derivations)),
         ("builds", str(census.realisations)),
         ("roots", str(census.roots)),
@@ -218,3 +266,10 @@ def _stats_text(census: "Census") -> str:
         ("free space", size_text(census.free_bytes)),
     ]
     return aligned(rows)
+
+
+def _unscanned(census: "Census") -> list[tuple[str, str]]:
+    objects = census.tensors.unscanned_objects
+    if objects == 0:
+        return []
+    return [("not searched for tensors", f"{count_text(objects, 'object')} (dis store reindex)")]

@@ -1,0 +1,104 @@
+"""Whether there is room is told before anything is written, and what to remove when there is none."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dis_store import Root, Store
+from dis_store.errors import DiskFullError
+from dis_store.store import Store as StoreClass
+from trees import write_text
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def kept(store: Store, tmp_path: Path) -> Store:
+    """Return a store with what nothing keeps (1 MiB), two automatic roots (4 and 2 MiB) and a named one (16 MiB)."""
+    del tmp_path
+    for name, size in (("dead", 1), ("run.one", 4), ("run.two", 2), ("my golden", 16)):
+        digest = write_text(store, name + "x" * (size * MIB - len(name)))
+        if name != "dead":
+            store.set_root(name, Root(digest, automatic=name.startswith("run")))
+    store.close()
+    return StoreClass.open(store.path)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "advice"),
+    [
+        (MIB, "free 1.0 MiB that no root keeps: dis gc; or "),
+        (MIB + 1, "free 3.0 MiB: dis root remove run.two && dis gc; or "),
+        (4 * MIB, "free 5.0 MiB: dis root remove run.one && dis gc; or "),
+        (6 * MIB, "free 7.0 MiB: dis root remove run.one run.two && dis gc; or "),
+        (8 * MIB, "free 17.0 MiB: dis root remove 'my golden' && dis gc; or "),
+        (20 * MIB, "free 21.0 MiB: dis root remove 'my golden' run.one && dis gc; or "),
+    ],
+)
+def test_advice_names_the_roots_that_make_room(kept: Store, lacking: int, advice: str) -> None:
+    with kept:
+        assert kept.advice_for_room(lacking) == f"{advice}use another disk: --store PATH"
+
+
+def test_advice_says_when_nothing_makes_room(kept: Store) -> None:
+    with kept:
+        advice = kept.advice_for_room(1 << 40)
+    assert advice == (
+        "use another disk: --store PATH; here dis gc would free 1.0 MiB, and no root keeps enough"
+    )
+
+
+def test_advice_is_true(kept: Store) -> None:
+    with kept:
+        assert "dis root remove run.one run.two" in kept.advice_for_room(6 * MIB)
+        for name in ("run.one", "run.two"):
+            kept.remove_root(name)
+        assert kept.collect_garbage().freed_bytes >= 6 * MIB
+
+
+def test_many_roots_are_not_listed(store: Store) -> None:
+    for number in range(6):
+        name = f"run.{number}"
+        store.set_root(name, Root(write_text(store, name * 1000), automatic=True))
+    store.close()
+    with Store.open(store.path) as again:
+        assert "choose from: dis gc --dry-run" in again.advice_for_room(29_000)
+
+
+def test_a_damaged_root_spoils_no_message(kept: Store) -> None:
+    record = kept.path / "roots" / "run.one.json"
+    record.chmod(0o644)
+    record.write_text("{}")
+    with kept:
+        assert kept.advice_for_room(1).startswith("free what no root keeps: dis gc")
+
+
+def test_too_many_files_are_refused_before_the_first_is_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.statvfs(store.path)
+    few = SimpleNamespace(
+        f_bavail=real.f_bavail, f_frsize=real.f_frsize, f_files=1000, f_favail=100
+    )
+    monkeypatch.setattr(os, "statvfs", lambda _path: few)
+    with store.new_tree(expected_files=84):
+        pass
+    with pytest.raises(DiskFullError, match="101 needed, 100 free") as caught:
+        store.check_room(0, files=85)
+    assert "dis gc" in str(caught.value.hint)
+    with pytest.raises(DiskFullError), store.new_tree(expected_files=85):
+        pass
+    assert list((store.path / "tmp").iterdir()) == []
+
+
+def test_too_many_bytes_are_refused_with_both_amounts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = SimpleNamespace(f_bavail=2048, f_frsize=4096, f_files=0, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _path: few)
+    store.check_room(0)
+    with pytest.raises(DiskFullError, match=r"11\.5 MiB needed, 8\.0 MiB free") as caught:
+        store.check_room(10 * MIB)
+    assert caught.value.exit_code == 5
