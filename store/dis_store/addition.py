@@ -13,12 +13,17 @@ from dis_store.adoption import Adopted, adopt, check_stored, may_move, remove_so
 from dis_store.digest import Digest
 from dis_store.environment import reported
 from dis_store.errors import InvalidInputError
+from dis_store.file_writer import WrittenFile
 from dis_store.path_rules import PathSet
 from dis_store.store import Store
 from dis_store.tree import MAX_ENTRIES
 from dis_store.work_progress import Progress, counter
 
 _Made = TypeVar("_Made")
+
+
+def _untold(_file: WrittenFile) -> None:
+    """Let a file go by."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ def add_path(
     adopt: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
+    on_file: Callable[[WrittenFile], None] = _untold,
 ) -> Digest:
     """Make an object of a file, which keeps its name, or of all that is in a directory.
 
@@ -84,6 +90,7 @@ def add_path(
             copied, and nothing at `path` is touched.
         jobs: How many files are read at a time.
         progress: Told of the bytes that are read, from several threads.
+        on_file: Told of each file when it is in the object, and how it came there; from several threads.
 
     Raises:
         InvalidInputError: Something there is neither a regular file nor a directory, is empty, cannot be read or
@@ -95,11 +102,13 @@ def add_path(
     size = sum(each.size for each in sources)
     on_bytes = counter(progress, size)
     if adopt:
-        return _adopt_all(store, path, sources, jobs, on_bytes)
+        return _adopt_all(store, path, sources, jobs, on_bytes, on_file)
     with store.new_tree(expected_bytes=size, expected_files=len(sources)) as tree:
         _at_once(
             sources,
-            lambda each: tree.ingest(each.path, each.real, on_bytes=on_bytes, threaded=each.alone),
+            lambda each: on_file(
+                tree.ingest(each.path, each.real, on_bytes=on_bytes, threaded=each.alone)
+            ),
             jobs,
         )
         return tree.register()
@@ -178,6 +187,7 @@ def _adopt_all(
     sources: Sequence[_Source],
     jobs: int,
     on_bytes: Callable[[int], None],
+    on_file: Callable[[WrittenFile], None],
 ) -> Digest:
     _check_removable(path, sources)
     adopted: list[Adopted] = []
@@ -191,6 +201,8 @@ def _adopt_all(
                 jobs,
             )
             digest = tree.register()
+            for each in adopted:
+                on_file(each.written)
     except BaseException:
         for each in adopted:
             restore(each.source, each.before)

@@ -11,19 +11,27 @@ from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import InvalidInputError
 from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher
-from dis_store.ingestion import WRITEBACK_BYTES
+from dis_store.ingestion import WRITEBACK_BYTES, Way
 from dis_store.platform_linux import start_writeback, write_all
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file of a new object: its path, size in bytes, digests, and whether it may be executed."""
+    """A file of a new object.
+
+    Attributes:
+        path: Where in the object.
+        size: In bytes.
+        executable: Whether it may be executed.
+        way: How it came in, where it was taken from another file; None where its bytes were written.
+    """
 
     path: str
     size: int
     blake3: Digest
     sha256: Sha256
     executable: bool
+    way: Way | None = None
 
 
 class FileWriter:

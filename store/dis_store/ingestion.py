@@ -6,10 +6,14 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from dis_store.errors import BuildError, InvalidInputError
 from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content, uncounted
-from dis_store.platform_linux import clone_file, copy_range, start_writeback
+from dis_store.platform_linux import clone_file, copy_range, start_writeback, write_all
+
+Way = Literal["reflink", "copy_file_range", "copy", "move"]
+"""How a file came in: its blocks shared, copied by the kernel, copied by hand, or moved without a copy."""
 
 # Write-back begins after each of these, so that the disk works while we hash.
 WRITEBACK_BYTES = 32 << 20
@@ -48,18 +52,19 @@ def copy_and_hash(
     *,
     on_bytes: Callable[[int], None] = uncounted,
     threaded: bool = True,
-) -> Content:
-    """Fill the new file `target` with the content of `source`; return what was stored.
+) -> tuple[Content, Way]:
+    """Fill the new file `target` with the content of `source`; return what was stored, and how.
 
     The blocks are shared where the file system can, copied by the kernel where it can, and copied by
     hand elsewhere. What is hashed is always read from `target`, and `on_bytes` is told of each piece.
     """
     if clone_file(source, target):
-        return hash_content(target, on_bytes=on_bytes, threaded=threaded)
+        return hash_content(target, on_bytes=on_bytes, threaded=threaded), "reflink"
+    copier = _Copier(source, target)
     hasher = ContentHasher(threaded=threaded)
     position = 0
     try:
-        while count := copy_range(source, target, CHUNK_BYTES):
+        while count := copier.step():
             hasher.update(os.pread(target, count, position))
             position += count
             on_bytes(count)
@@ -68,7 +73,29 @@ def copy_and_hash(
     except BaseException:
         hasher.abandon()
         raise
-    return hasher.finish()
+    return hasher.finish(), copier.way
+
+
+class _Copier:
+    """Copies a file piece by piece, by the kernel as long as it can."""
+
+    def __init__(self, source: int, target: int) -> None:
+        self._source = source
+        self._target = target
+        self.way: Way = "copy_file_range"
+
+    def step(self) -> int:
+        """Copy a piece; return its bytes, 0 at the end."""
+        if self.way == "copy_file_range":
+            if copied := copy_range(self._source, self._target, CHUNK_BYTES):
+                return copied
+            # The end; or a file system of which the kernel copies nothing.
+            data = os.read(self._source, CHUNK_BYTES)
+            self.way = "copy" if data else self.way
+        else:
+            data = os.read(self._source, CHUNK_BYTES)
+        write_all(self._target, data)
+        return len(data)
 
 
 def refuse_change(path: Path, before: os.stat_result, after: os.stat_result, size: int) -> None:

@@ -28,7 +28,6 @@ _UNSUPPORTED = frozenset(
         errno.EBADF,
     }
 )
-_COPY_BYTES = 1 << 20
 # f_type of statfs(2), from linux/magic.h and the file systems' own headers: NFS, CIFS, SMB2, 9p, Lustre, AFS, Ceph.
 _NETWORK_FILE_SYSTEMS = frozenset(
     {0x6969, 0xFF534D42, 0xFE534D42, 0x01021997, 0x0BD00BD0, 0x5346414F, 0x00C36400}
@@ -111,19 +110,21 @@ def is_open_for_writing(descriptor: int) -> bool | None:
     return False
 
 
-def copy_range(source: int, target: int, count: int) -> int:
-    """Copy at most `count` bytes between the positions of two files; return how many, 0 at the end."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            if copied := os.copy_file_range(source, target, count):
-                return copied
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-    # Also reached at the end, and for files of /proc, whose size is 0 until they are read.
-    data = os.read(source, min(count, _COPY_BYTES))
-    write_all(target, data)
-    return len(data)
+def copy_range(source: int, target: int, count: int) -> int | None:
+    """Let the kernel copy at most `count` bytes between the positions of two files.
+
+    Returns:
+        How many were copied; 0 at the end, and for files of /proc, whose size is 0 until they are read; None where the
+        kernel cannot.
+    """
+    if not hasattr(os, "copy_file_range"):
+        return None
+    try:
+        return os.copy_file_range(source, target, count)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+    return None
 
 
 def write_all(target: int, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """`dis store add`, `export`, `import`, `optimise` and `stats`."""
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,8 @@ def model(tmp_path: Path) -> Path:
 
 def test_add_prints_the_path_of_the_object_and_keeps_it_under_a_name(dis: Dis, model: Path) -> None:
     added = dis("store", "add", model, "--name", "model")
-    assert (added.code, added.err) == (0, "")
+    assert added.code == 0
+    assert re.fullmatch(r"note: 1 file .*; (2\.9 Ki|0 )B written\n", added.err)
     assert Path(added.out.strip(), "weights").read_bytes() == b"w" * 3000
     assert dis("gc").code == 0
     assert dis("ls", "model").out.strip().endswith("weights")
@@ -32,13 +34,15 @@ def test_add_without_a_name_says_that_nothing_keeps_it(dis: Dis, model: Path) ->
     assert "dis root add" in added.err
     one, two = added.document
     assert one["size"] == two["size"] == 3000
+    (way,) = one["taken"]["ways"].values()
+    assert way == {"files": 1, "bytes": 3000}
     assert one["digest"] == two["digest"]
     assert dis("gc", "--json").document["objects"][0]["digest"] == one["digest"]
 
 
 def test_adopt_moves(dis: Dis, model: Path) -> None:
     added = dis("store", "add", "--adopt", model, "--name", "model")
-    assert added.code == 0
+    assert (added.code, added.err) == (0, "note: 1 file moved; 0 B written\n")
     assert not model.exists()
     assert Path(added.out.strip(), "weights").stat().st_nlink == 2
 

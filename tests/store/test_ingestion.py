@@ -141,11 +141,11 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 ) -> None:
     copy = ingestion.copy_and_hash
 
-    def disturbed(opened: int, target: int, **options: Any) -> Content:
-        content = copy(opened, target, **options)
+    def disturbed(opened: int, target: int, **options: Any) -> tuple[Content, ingestion.Way]:
+        copied = copy(opened, target, **options)
         os.utime(source, (5, 5))
         source.write_bytes(change)
-        return content
+        return copied
 
     monkeypatch.setattr("dis_store.tree_writer.copy_and_hash", disturbed)
     with store.new_tree() as tree:

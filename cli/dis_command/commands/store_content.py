@@ -20,6 +20,7 @@ from dis_command.command import (
     ref_argument,
 )
 from dis_command.session import Session
+from dis_command.taken_files import Taken
 from dis_command.terminal import count_text, size_text
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def add(
 
     if name is not None and len(paths) > 1:
         raise click.UsageError("--name names one object: give one PATH with it")
-    added: list[tuple[Path, Digest]] = []
+    added: list[tuple[Path, Digest, Taken]] = []
     with session.open_store() as store:
         if name is not None:
             store.root(name)  # refuses a bad name now, and not after the work
@@ -72,26 +73,34 @@ def add(
         for path in paths:
             with session.reporting() as reporter, adding(reporter) as progress:
                 # More than there are processors: some of them always wait for the disk.
+                taken = Taken()
                 digest = add_path(
-                    store, path, adopt=adopt, jobs=2 * job_count(None), progress=progress
+                    store,
+                    path,
+                    adopt=adopt,
+                    jobs=2 * job_count(None),
+                    progress=progress,
+                    on_file=taken.add,
                 )
-            added.append((path, digest))
+            added.append((path, digest, taken))
+            session.say(f"note: {taken}")
             if name is not None:
                 store.set_root(name, Root(digest, label=str(path.name)))
         if name is None:
             _say_unrooted(session)
         session.print_result(
-            lambda: [_added(store, path, digest) for path, digest in added],
-            lambda: "\n".join(str(store.object_path(digest)) for _, digest in added),
+            lambda: [_added(store, *each) for each in added],
+            lambda: "\n".join(str(store.object_path(digest)) for _, digest, _ in added),
         )
 
 
-def _added(store: "Store", path: Path, digest: "Digest") -> dict[str, object]:
+def _added(store: "Store", path: Path, digest: "Digest", taken: Taken) -> dict[str, object]:
     return {
         "source": str(path),
         "digest": str(digest),
         "path": str(store.object_path(digest)),
         "size": store.object_size(digest),
+        "taken": taken.as_json(),
     }
 
 
