@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ORACLE := .venv-oracle
+FUZZ := .venv-fuzz
+SECONDS := 60
 
-.PHONY: help setup demo test oracle lint types imports check coverage bench-peers bench man clean
+.PHONY: help setup demo test oracle lint types imports check coverage bench-peers bench man stress fuzz clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,5 +59,18 @@ bench: setup ## Measure dis beside its peers, and write docs/performance.md (GRO
 man: setup ## Write the manual pages into build/man; read one: man -l build/man/man1/dis.1
 	$(BIN)/python -m dis_command.manual build/man
 
+stress: setup ## Run the fault rigs of the store at full length, which takes hours; wants root (RIG=test_power_cuts: one of them)
+	DIS_STRESS=1 $(BIN)/python -m pytest tests/stress/$(if $(RIG),$(RIG).py) -m stress --timeout=36000
+	$(if $(RIG),,$(MAKE) fuzz)
+
+$(FUZZ)/ready: pyproject.toml
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(FUZZ)/bin/python -m pip install --quiet --editable . --group dev --group stress
+	@touch $@
+
+fuzz: $(FUZZ)/ready ## Feed every reader of bytes from outside with what libFuzzer makes, SECONDS=60 each
+	PYTHONPATH=store:derivations:cli:tests/support $(FUZZ)/bin/python tests/stress/fuzz_parsers.py --seconds $(SECONDS)
+
 clean: ## Remove both environments and caches
-	rm -rf $(VENV) $(ORACLE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist
+	rm -rf $(VENV) $(ORACLE) $(FUZZ) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist

@@ -20,9 +20,10 @@ class Digest(str):
 
     def __new__(cls, text: str) -> Self:
         """Check the text."""
-        if not _HEX64.fullmatch(text):
+        # A damaged index may hold anything in the place of a text.
+        if not _HEX64.fullmatch(str(text)):
             raise InvalidInputError(
-                f"{text[:80]!r} is not a digest",
+                f"{str(text)[:80]!r} is not a digest",
                 cause="a digest is 64 lowercase hexadecimal digits",
             )
         return super().__new__(cls, text)

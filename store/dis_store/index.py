@@ -104,18 +104,21 @@ class Index:
         A missing or damaged index is made anew beside its place, and the old one set aside.
         """
         if self._is_sound():
-            with self.transaction() as transaction:
-                for table in TABLES:
-                    transaction.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
-                fill(transaction)
-        else:
-            self._make_anew(fill)
+            # The look does not see everything: there may be a word too many in what the tables are made of.
+            with contextlib.suppress(DamagedIndexError):
+                with self.transaction() as transaction:
+                    for table in TABLES:
+                        transaction.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
+                    fill(transaction)
+                return
+        self._make_anew(fill)
 
     def _is_sound(self) -> bool:
         try:
-            return self.query("PRAGMA quick_check") == [("ok",)]
+            self.check()
         except IntegrityError:
             return False
+        return True
 
     def _make_anew(self, fill: Callable[["Transaction"], None]) -> None:
         self.close()
@@ -124,7 +127,7 @@ class Index:
         new = Index(self._layout, self._locks, path=aside)
         with new.transaction() as transaction:
             fill(transaction)
-        # Everything moves from the log into the one file that is renamed. Closing would do it too, and hide that it failed.
+        # Everything moves from the log into the one file that is renamed. Closing would hide it if that failed.
         new.query("PRAGMA wal_checkpoint(TRUNCATE)")
         new.close()
         # The database goes first: without it a crash here is noticed, and with an older log it might not be.
@@ -294,7 +297,8 @@ class Index:
             top, os.W_OK | os.X_OK
         ):
             return unwritable(top, str(error))
-        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        # An SQLError as well: what is asked is always the same, so that the tables are not ours any more.
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
             return self._damaged(str(error))
         if isinstance(error, apsw.ConstraintError):
             return IntegrityError(

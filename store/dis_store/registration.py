@@ -13,7 +13,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from dis_store.digest import Digest
-from dis_store.durability import fsync_directory, fsync_file, make_directory, write_new
+from dis_store.durability import (
+    ensure_directory,
+    fsync_directory,
+    fsync_file,
+    make_directory,
+    write_new,
+)
 from dis_store.errors import DisError, IntegrityError
 from dis_store.foundation import Foundation
 from dis_store.hashing import CHUNK_BYTES, Content
@@ -110,7 +116,7 @@ def _seal_file(
     fsync_file(path)
     if offer and not adopted:
         with tolerated():
-            shared.parent.mkdir(exist_ok=True)
+            ensure_directory(shared.parent)
             os.link(path, shared)
 
 

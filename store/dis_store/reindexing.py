@@ -24,7 +24,7 @@ from dis_store.inspection import FileCheck, Problem, about_the_disk, inspect
 from dis_store.layout import Layout
 from dis_store.quarantine import quarantine
 from dis_store.realisations import Realisation
-from dis_store.sharded import digests_on_disk, sharded_names
+from dis_store.sharded import digests_on_disk, is_directory, sharded_names
 from dis_store.tree import Tree
 from dis_store.verification import MAKE_AGAIN, damaged_roots, remedies
 from dis_store.work_progress import Progress, counter
@@ -198,7 +198,7 @@ class _Records:
                 self.derivations.append(digest)
 
     def _read_realisations(self, layout: Layout) -> None:
-        for directory in sharded_names(layout.room("realisations")):
+        for directory in filter(is_directory, sharded_names(layout.room("realisations"))):
             for path in sorted(directory.iterdir()):
                 name = f"{directory.name}/{path.name}"
                 try:

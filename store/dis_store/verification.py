@@ -16,7 +16,7 @@ from dis_store.pace import Pace
 from dis_store.realisations import Realisation
 from dis_store.result_links import survey_links
 from dis_store.roots import survey_roots
-from dis_store.sharded import digests_on_disk, sharded_names
+from dis_store.sharded import digests_on_disk, is_directory, sharded_names
 
 MAKE_AGAIN = (
     "make again what is missing: dis realize CONFIG --rebuild; "
@@ -226,7 +226,7 @@ def _damaged_realisations(foundation: Foundation) -> Iterator[Problem]:
 
 def _record_files(foundation: Foundation) -> Iterator[Path]:
     for directory in sharded_names(foundation.layout.room("realisations")):
-        if directory.is_dir():
+        if is_directory(directory):
             yield from directory.iterdir()
 
 

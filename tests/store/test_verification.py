@@ -8,7 +8,7 @@ import pytest
 
 from auditing import audit
 from builds import build_of
-from dis_store import Digest, Problem, Root, Store, durability, inspection
+from dis_store import Digest, IntegrityError, Problem, Root, Store, durability, inspection
 from trees import Blob, write_text, write_tree
 
 
@@ -330,3 +330,48 @@ def test_verifying_changes_nothing(store: Store, digest: Digest) -> None:
     store.verify(jobs=1)
     assert store.is_valid(digest)
     assert list(store.path.joinpath("quarantine").iterdir()) == []
+
+
+@pytest.mark.parametrize("kept", ["object", "key", "derivation"])
+def test_a_root_that_keeps_what_is_not_there_is_found(
+    store: Store, digest: Digest, kept: str
+) -> None:
+    derivation = store.add_derivation(b'{"format":1,"type":"derivation"}')
+    build = store.add_realisation(build_of("a", {"out": digest}, derivation=derivation))
+    root = Root(digest, key=build.key, derivation=derivation)
+    store.set_root("name", root)
+    assert store.verify(None).ok
+    # As one turned bit would leave it: a digest still, of nothing.
+    true = str(getattr(root, kept))
+    wrong = true[:-1] + ("0" if true[-1] != "0" else "1")
+    record = store.path / "roots" / "name.json"
+    record.write_bytes(record.read_bytes().replace(true.encode(), wrong.encode()))
+    found = [(problem.kind, problem.subject) for problem in store.verify(None).problems]
+    assert found == [("damaged root", "name")]
+
+
+@pytest.mark.parametrize("last", [b"\xb6", b"0", b"1"])
+def test_a_digest_that_an_index_spells_wrongly_is_found(
+    store: Store, digest: Digest, last: bytes
+) -> None:
+    # Its table and the tree that it is searched by each hold the digest: they differ now.
+    store._foundation.index.query("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.close()
+    index = store.path / "index.sqlite"
+    for number in range(index.read_bytes().count(digest.encode())):
+        sound = index.read_bytes()
+        place = -1
+        for _ in range(number + 1):
+            place = sound.index(digest.encode(), place + 1)
+        spoiled = sound[: place + 63] + last + sound[place + 64 :]
+        if spoiled == sound:
+            continue
+        index.write_bytes(spoiled)
+        with Store.open(store.path) as again:
+            with pytest.raises(IntegrityError, match="damaged"):
+                again.verify(None)
+            again.reindex()
+            assert again.verify(None).ok
+        for path in store.path.glob("index.sqlite*"):
+            path.unlink()
+        index.write_bytes(sound)

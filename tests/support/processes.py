@@ -39,14 +39,14 @@ def killed_before_call(number: int, action: Callable[[], object]) -> bool:
         action()
         sys.setprofile(None)
 
-    status = _wait(_fork(child))
+    status = waited_for(forked(child))
     assert status in (0, -signal.SIGKILL), "the child failed before it was killed"
     return status != 0
 
 
 def killed_in(action: Callable[[], object]) -> None:
     """Run `action`, which kills its process with SIGKILL, in a child."""
-    assert _wait(_fork(action)) == -signal.SIGKILL
+    assert waited_for(forked(action)) == -signal.SIGKILL
 
 
 def kill_self(*_: object, **__: object) -> None:
@@ -56,8 +56,8 @@ def kill_self(*_: object, **__: object) -> None:
 
 def at_once(actions: Sequence[Callable[[], object]]) -> None:
     """Run all actions at the same time, each in a child of its own; all must end well."""
-    children = [_fork(action) for action in actions]
-    statuses = [_wait(child) for child in children]
+    children = [forked(action) for action in actions]
+    statuses = [waited_for(child) for child in children]
     assert statuses == [0] * len(children)
 
 
@@ -68,7 +68,8 @@ def _may_change_the_disk(function: Any) -> bool:
     return "apsw" in owner or getattr(function, "__module__", None) in ("posix", "fcntl")
 
 
-def _fork(action: Callable[[], object]) -> int:
+def forked(action: Callable[[], object]) -> int:
+    """Run `action` in a child, and return the id of its process."""
     with warnings.catch_warnings():
         # Newer versions of Python warn that threads do not survive: the children need none.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -87,5 +88,6 @@ def _fork(action: Callable[[], object]) -> int:
     os._exit(status)
 
 
-def _wait(child: int) -> int:
+def waited_for(child: int) -> int:
+    """Wait for a child, and return its exit code, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
