@@ -6,12 +6,27 @@ from collections.abc import Mapping
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.tar_reader import BLOCK_BYTES, padding
 from dis_store.tree import Tree
+
+__all__ = [
+    "BLOCK_BYTES",
+    "END",
+    "FORMAT",
+    "HEADER",
+    "TYPE",
+    "contents",
+    "decode_header",
+    "encode_header",
+    "file_name",
+    "manifest_name",
+    "member_header",
+    "padding",
+]
 
 FORMAT = 1
 TYPE = "closures"
 HEADER = "archive.json"
-BLOCK_BYTES = 512
 END = bytes(2 * BLOCK_BYTES)
 
 
@@ -44,7 +59,7 @@ def contents(trees: Mapping[Digest, Tree]) -> list[tuple[Digest, int]]:
 def encode_header(roots: list[Digest], objects: int) -> bytes:
     """Return the content of `archive.json`: the objects whose closures are here, and how many objects these have."""
     return canonical_json.encode(
-        {"type": TYPE, "format": FORMAT, "roots": sorted(roots), "objects": objects}
+        {"type": TYPE, "format": FORMAT, "roots": sorted(set(roots)), "objects": objects}
     )
 
 
@@ -59,18 +74,21 @@ def decode_header(data: bytes) -> tuple[list[Digest], int]:
     fields = document if isinstance(document, dict) else {}
     if fields.get("type") != TYPE:
         raise InvalidInputError(f"{HEADER} is refused", cause=f"its type is not {TYPE!r}")
-    if fields.get("format") != FORMAT:
+    found = fields.get("format")
+    if type(found) is int and found > FORMAT:
         raise UnfitEnvironmentError(
             "the archive cannot be read",
-            cause=f"its format is {fields.get('format')!r:.80}, and this version reads {FORMAT}",
+            cause=f"its format is {found}, and this version reads {FORMAT}",
         )
     try:
-        roots = [Digest(each) for each in fields["roots"]]
-        if roots and encode_header(roots, fields["objects"]) == data:
-            return roots, int(fields["objects"])
+        roots, objects = [Digest(each) for each in fields["roots"]], fields["objects"]
+        if roots and type(objects) is int and encode_header(roots, objects) == data:
+            return roots, objects
     except (KeyError, TypeError) as error:
         raise InvalidInputError(f"{HEADER} is refused", cause=str(error)) from error
-    raise InvalidInputError(f"{HEADER} is refused", cause="it is not canonical, or has no roots")
+    raise InvalidInputError(
+        f"{HEADER} is refused", cause="it is not what an export writes, or has no roots"
+    )
 
 
 def member_header(name: str, size: int) -> bytes:
@@ -79,8 +97,3 @@ def member_header(name: str, size: int) -> bytes:
     information.size = size
     information.mode = 0o644
     return information.tobuf(tarfile.GNU_FORMAT)
-
-
-def padding(size: int) -> bytes:
-    """Return what follows a member of `size` bytes, up to the next block."""
-    return bytes(-size % BLOCK_BYTES)

@@ -1,25 +1,28 @@
 """Reading an archive of closures that may come from anywhere.
 
-Nothing in it is believed. Every block that is no content must be, byte for byte, the one that an export writes there:
-so there are no links, devices, long names or sparse files to be careful with, and no name of the archive is ever used
-as a path. Every content is compared with a digest, and nothing is registered before the last byte was.
+Nothing in it is believed. Every block that is no content must be, byte for byte, the one that an export writes there
+(`tar_reader`), and no name of the archive is ever used as a path. Every content is compared with a digest, and nothing
+is registered before the last byte was.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from dis_store import closure_archive as archive
 from dis_store.closures import closure
 from dis_store.digest import Digest
-from dis_store.environment import disk_full, reported
-from dis_store.errors import IntegrityError, InvalidInputError
-from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher
+from dis_store.environment import reported
+from dis_store.errors import InvalidInputError
+from dis_store.hashing import Content, ContentHasher
 from dis_store.platform_linux import write_all
 from dis_store.store import Store
+from dis_store.tar_reader import TarReader
 from dis_store.tree import FileEntry, Tree
+from dis_store.work_progress import Progress, counter
 from dis_store.work_space import WorkSpace, work_space
 
 _MAX_HEADER_BYTES = 1 << 20
@@ -44,7 +47,11 @@ class ImportedClosures:
 
 
 def import_closures(
-    store: Store, stream: BinaryIO, *, name: str = "the archive"
+    store: Store,
+    stream: BinaryIO,
+    *,
+    name: str = "the archive",
+    progress: Progress | None = None,
 ) -> ImportedClosures:
     """Bring the closures of an archive into the store: all of it, or nothing.
 
@@ -52,28 +59,72 @@ def import_closures(
         store: The store.
         stream: Read to its end, once.
         name: What messages call it.
+        progress: Told of the bytes of files.
 
     Raises:
         InvalidInputError: It is no archive of closures.
         IntegrityError: It is damaged, or its bytes are not what its digests say.
         UnfitEnvironmentError: Its format is newer, or the disk is full.
     """
-    source = _Input(stream, name)
-    roots, count = archive.decode_header(source.first())
+    source = _reader(stream, name)
+    roots, count = _header(source, name)
     trees = _manifests(source, count)
     _check_whole(source, roots, trees)
     with reported(store.path), work_space(store.path / "tmp") as space:
-        found = _contents(source, store, space, trees)
+        found = _contents(source, store, space, trees, progress)
         source.check_end()
         return _register_all(store, roots, trees, found, space)
 
 
-def _manifests(source: "_Input", count: int) -> dict[Digest, Tree]:
+@dataclass(frozen=True)
+class PlannedImport:
+    """What importing an archive would do.
+
+    Attributes:
+        roots: The objects that the archive was made of.
+        objects: How many objects it holds with all that they refer to.
+        new: Those of them that are not in the store.
+        bytes: The bytes of the files that it holds.
+    """
+
+    roots: tuple[Digest, ...]
+    objects: int
+    new: tuple[Digest, ...]
+    bytes: int
+
+
+def plan_import(
+    store: Store,
+    stream: BinaryIO,
+    *,
+    name: str = "the archive",
+    progress: Progress | None = None,
+) -> PlannedImport:
+    """Return what `import_closures` would do; every byte is read and compared, and nothing is written.
+
+    Raises:
+        InvalidInputError, IntegrityError, UnfitEnvironmentError: As `import_closures`.
+    """
+    source = _reader(stream, name)
+    roots, count = _header(source, name)
+    trees = _manifests(source, count)
+    _check_whole(source, roots, trees)
+    wanted = archive.contents(trees)
+    size = _check_room(store, wanted)
+    on_bytes = counter(progress, size)
+    for blake3, length in wanted:
+        _file(source, blake3, length, None, on_bytes)
+    source.check_end()
+    new = tuple(digest for digest in sorted(trees) if not store.is_valid(digest))
+    return PlannedImport(tuple(roots), len(trees), new, size)
+
+
+def _manifests(source: TarReader, count: int) -> dict[Digest, Tree]:
     """Read the manifests, whose names are their digests, in ascending order."""
     trees: dict[Digest, Tree] = {}
     left, last = _MAX_MANIFEST_BYTES, ""
     for _ in range(count):
-        data = source.manifest(left)
+        data = source.document(lambda data: archive.manifest_name(Digest.of(data)), left)
         left -= len(data)
         digest = Digest.of(data)
         if digest <= last:
@@ -82,7 +133,7 @@ def _manifests(source: "_Input", count: int) -> dict[Digest, Tree]:
     return trees
 
 
-def _check_whole(source: "_Input", roots: list[Digest], trees: Mapping[Digest, Tree]) -> None:
+def _check_whole(source: TarReader, roots: list[Digest], trees: Mapping[Digest, Tree]) -> None:
     def references(digest: Digest) -> set[Digest]:
         if digest not in trees:
             source.refuse(f"it has no manifest of the object {digest}")
@@ -98,14 +149,26 @@ def _check_whole(source: "_Input", roots: list[Digest], trees: Mapping[Digest, T
 
 
 def _contents(
-    source: "_Input", store: Store, space: WorkSpace, trees: Mapping[Digest, Tree]
+    source: TarReader,
+    store: Store,
+    space: WorkSpace,
+    trees: Mapping[Digest, Tree],
+    progress: Progress | None,
 ) -> dict[Digest, Content]:
     """Unpack the files under their digests."""
     wanted = archive.contents(trees)
-    needed, free = sum(size for _, size in wanted), shutil.disk_usage(store.path).free
-    if free < needed:
-        raise disk_full(store.path, f"{needed} bytes are needed, and {free} are free")
-    return {blake3: source.file(blake3, size, space.path / blake3) for blake3, size in wanted}
+    on_bytes = counter(progress, _check_room(store, wanted))
+    return {
+        blake3: _file(source, blake3, size, space.path / blake3, on_bytes)
+        for blake3, size in wanted
+    }
+
+
+def _check_room(store: Store, wanted: Sequence[tuple[Digest, int]]) -> int:
+    """Refuse when the disk cannot hold the files; return their bytes."""
+    size = sum(each for _, each in wanted)
+    store.check_room(size, files=len(wanted))
+    return size
 
 
 def _register_all(
@@ -148,100 +211,58 @@ def _register(
         writer.register(expected=digest)
 
 
-class _Input:
-    """The stream, of which only what an export would have written there is taken."""
+def _reader(stream: BinaryIO, name: str) -> TarReader:
+    return TarReader(
+        stream,
+        name=name,
+        kind="an archive of closures",
+        header=archive.member_header,
+        record_bytes=archive.BLOCK_BYTES,
+    )
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._stream = stream
-        self._name = name
 
-    def first(self) -> bytes:
-        """Return the content of the first member."""
-        block = self._read(archive.BLOCK_BYTES)
-        for magic, command in _COMPRESSED.items():
-            if block.startswith(magic):
-                raise InvalidInputError(
-                    f"{self._name} is not an archive of closures",
-                    cause="it is compressed",
-                    hint=f"unpack it on the way: {command} FILE | dis store import -",
-                )
-        return self._body(archive.HEADER, block, _MAX_HEADER_BYTES)
-
-    def manifest(self, limit: int) -> bytes:
-        """Return the next tree manifest, whose BLAKE3 is its name."""
-        block = self._read(archive.BLOCK_BYTES)
-        size = _size_field(block)
-        if size is None or size > limit:
-            self.refuse("a tree manifest is missing, or they are too large together")
-        data = self._read(size)
-        self._check(block, archive.manifest_name(Digest.of(data)), size)
-        self._skip_padding(size)
-        return data
-
-    def file(self, digest: Digest, size: int, target: Path) -> Content:
-        """Write the next content to a new file."""
-        self._check(self._read(archive.BLOCK_BYTES), archive.file_name(digest), size)
-        hasher, left = ContentHasher(), size
-        try:
-            with target.open("xb", buffering=0) as file:
-                while left:
-                    chunk = self._read(min(left, CHUNK_BYTES))
-                    write_all(file.fileno(), chunk)
-                    hasher.update(chunk)
-                    left -= len(chunk)
-        except BaseException:
-            hasher.abandon()
-            raise
-        content = hasher.finish()
-        if content.blake3 != digest:
-            raise IntegrityError(
-                f"{self._name} is damaged",
-                cause=f"the BLAKE3 of files/{digest} is {content.blake3}",
+def _header(source: TarReader, name: str) -> tuple[list[Digest], int]:
+    """Read the first member: the roots, and how many objects follow."""
+    block = source.next_block()
+    for magic, command in _COMPRESSED.items():
+        if block.startswith(magic):
+            raise InvalidInputError(
+                f"{name} is not an archive of closures",
+                cause="it is compressed",
+                hint=f"unpack it on the way: {command} FILE | dis store import -",
             )
-        self._skip_padding(size)
-        return content
-
-    def check_end(self) -> None:
-        """Refuse whatever comes after the last file."""
-        if self._read(len(archive.END)) != archive.END or self._stream.read(1):
-            self.refuse("something follows its last file")
-
-    def refuse(self, cause: str) -> NoReturn:
-        """Refuse the archive."""
-        raise InvalidInputError(f"{self._name} is not an archive of closures", cause=cause)
-
-    def _body(self, name: str, block: bytes, limit: int) -> bytes:
-        size = _size_field(block)
-        if size is None or size > limit:
-            self.refuse(f"it does not begin with {name}")
-        self._check(block, name, size)
-        data = self._read(size)
-        self._skip_padding(size)
-        return data
-
-    def _check(self, block: bytes, name: str, size: int) -> None:
-        if block != archive.member_header(name, size):
-            self.refuse(f"what stands before {name} is not what an export writes there")
-
-    def _skip_padding(self, size: int) -> None:
-        expected = archive.padding(size)
-        if self._read(len(expected)) != expected:
-            self.refuse("there is something between two of its files")
-
-    def _read(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            # A pipe gives what it has.
-            piece = self._stream.read(min(size - len(data), CHUNK_BYTES))
-            if not piece:
-                raise IntegrityError(f"{self._name} is damaged", cause="it ends too early")
-            data += piece
-        return bytes(data)
+    return archive.decode_header(source.document(lambda _: archive.HEADER, _MAX_HEADER_BYTES))
 
 
-def _size_field(block: bytes) -> int | None:
-    """Return what the size field of a header says, octal as for all members of less than 8 GiB."""
+def _file(
+    source: TarReader,
+    digest: Digest,
+    size: int,
+    target: Path | None,
+    on_bytes: Callable[[int], None],
+) -> Content:
+    """Write the next content to a new file; where there is no target, only compare it with its digest."""
+    name = archive.file_name(digest)
+    hasher = ContentHasher()
     try:
-        return int(block[124:135], 8)
-    except ValueError:
-        return None
+        with _written_to(target) as write:
+            for chunk in source.chunks(name, size):
+                write(chunk)
+                hasher.update(chunk)
+                on_bytes(len(chunk))
+    except BaseException:
+        hasher.abandon()
+        raise
+    content = hasher.finish()
+    if content.blake3 != digest:
+        source.damaged(f"the BLAKE3 of {name} is {content.blake3}")
+    return content
+
+
+@contextmanager
+def _written_to(target: Path | None) -> Iterator[Callable[[bytes], None]]:
+    if target is None:
+        yield lambda _: None
+        return
+    with target.open("xb", buffering=0) as file:
+        yield lambda chunk: write_all(file.fileno(), chunk)

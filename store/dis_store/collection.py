@@ -15,6 +15,7 @@ from pathlib import Path
 from dis_store import derivations, last_use, trash
 from dis_store.deletion import Progress, delete
 from dis_store.digest import Digest
+from dis_store.downloads import stale_bytes, sweep_downloads
 from dis_store.errors import DisError
 from dis_store.foundation import Foundation
 from dis_store.freeing import Freeing
@@ -127,7 +128,7 @@ def collect(
                 moved = delete(foundation, garbage, report)
             counter = _counter(report, moved, len(garbage.objects))
             freed = trash.empty(layout.room("trash"), counter)
-        freed += sweep_links(layout, _sweeping(report))
+        freed += sweep_links(layout, _sweeping(report)) + sweep_downloads(layout)
         sweep_build_locks(layout)
         last_use.forget_days(layout)
         last_use.note_day(layout)
@@ -176,7 +177,7 @@ def _foretell(foundation: Foundation, request: CollectionRequest) -> CollectionR
     freed = freeing.swept_bytes + sum(map(freeing.delete, trees))
     result = _describe(layout, graph, garbage, request, wanted)
     weights = weigh_roots(foundation, graph, drop_inputs=request.drop_inputs)
-    return replace(result, freed_bytes=freed, roots=weights)
+    return replace(result, freed_bytes=freed + stale_bytes(layout), roots=weights)
 
 
 def _decide(

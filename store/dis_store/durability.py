@@ -4,6 +4,7 @@ A failed fsync is final: the kernel drops the pages that it could not write and 
 error here must make the caller drop the file or the tree, and nothing here is ever tried twice.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -33,15 +34,30 @@ def _fsync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
+def ensure_directory(path: Path) -> os.stat_result:
+    """Make a directory below an existing one unless it is there; return its status.
+
+    Raises:
+        NotADirectoryError: Something else is there. A symlink is something else: it would lead out of the store.
+    """
+    path.mkdir(exist_ok=True)
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    return status
+
+
 def make_directory(path: Path, *, lasting: bool = False) -> None:
     """Make a directory below an existing one unless it is there; durable when it returns.
 
     Args:
         path: The directory.
         lasting: Whether nothing ever removes it, so that waiting for it once in a process is enough.
+
+    Raises:
+        NotADirectoryError: As `ensure_directory`.
     """
-    path.mkdir(exist_ok=True)
-    status = path.stat()
+    status = ensure_directory(path)
     known = (str(path), status.st_dev, status.st_ino)
     if lasting and known in _LASTING:
         return

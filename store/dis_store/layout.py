@@ -34,6 +34,7 @@ _DIRECTORIES = (
     "temproots",
     "quarantine",
 )
+_ROOMS = (*_DIRECTORIES, "roots", "roots/days", "locks")
 # Trees move between these by rename.
 _ON_ONE_DEVICE = ("objects", "manifests", "links", "tmp", "trash", "quarantine")
 
@@ -98,7 +99,7 @@ def open_layout(top: Path, *, create: bool, touch: bool = True) -> Layout:
 
     Raises:
         InvalidInputError: There is no store, and `create` is not set or the place is taken by something else.
-        IntegrityError: The record of its format is lost or damaged.
+        IntegrityError: The record of its format is lost or damaged, or a directory in it is a symlink.
         UnfitEnvironmentError: The store was written by a newer version, or spans several devices.
     """
     layout = Layout(top)
@@ -111,6 +112,7 @@ def open_layout(top: Path, *, create: bool, touch: bool = True) -> Layout:
             )
         _initialise(layout)
     _check_format(top)
+    _check_rooms(top)
     if not touch:
         return layout
     for name in _DIRECTORIES:
@@ -122,6 +124,21 @@ def open_layout(top: Path, *, create: bool, touch: bool = True) -> Layout:
             cause=f"{', '.join(_ON_ONE_DEVICE)} must share one, because trees are renamed between them",
         )
     return layout
+
+
+def _check_rooms(top: Path) -> None:
+    """Refuse a room that leads elsewhere: what is done in it would be done there.
+
+    Raises:
+        IntegrityError: One of them is a symlink.
+    """
+    for name in _ROOMS:
+        if (top / name).is_symlink():
+            raise IntegrityError(
+                f"the store {top} is not as it was made",
+                cause=f"{top / name} is a symlink, and must be a directory",
+                hint="put the directory itself in its place",
+            )
 
 
 def _initialise(layout: Layout) -> None:

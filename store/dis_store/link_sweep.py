@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dis_store.layout import Layout
+from dis_store.sharded import shards
 from dis_store.work_progress import Progress, counter
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -23,18 +24,14 @@ def sweep_links(layout: Layout, progress: Progress | None = None) -> int:
         layout: Where the store is.
         progress: Told of the directories that are done.
     """
-    shards = _shards(layout)
-    on_swept = counter(progress, len(shards))
+    found = shards(layout.room("links"))
+    on_swept = counter(progress, len(found))
     freed = 0
     with ThreadPoolExecutor(_WORKERS) as pool:
-        for size in pool.map(_sweep, shards):
+        for size in pool.map(_sweep, found):
             freed += size
             on_swept(1)
     return freed
-
-
-def _shards(layout: Layout) -> list[Path]:
-    return sorted(path for path in layout.room("links").iterdir() if path.is_dir())
 
 
 def _sweep(shard: Path) -> int:
@@ -51,7 +48,7 @@ def _sweep(shard: Path) -> int:
 
 def link_statuses(layout: Layout) -> Iterator[os.stat_result]:
     """Yield the status of everything in `links/`."""
-    for shard in _shards(layout):
+    for shard in shards(layout.room("links")):
         with _opened(shard) as descriptor:
             for name in os.listdir(descriptor):  # noqa: PTH208 - a descriptor
                 with contextlib.suppress(FileNotFoundError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dis_store.digest import Digest
-from dis_store.durability import fsync_directory, write_new
+from dis_store.durability import ensure_directory, fsync_directory, write_new
 from dis_store.foundation import Foundation
 from dis_store.inspection import EXECUTABLE_MODE, FILE_MODE
 from dis_store.lookups import objects
@@ -99,7 +99,7 @@ class _Sharing:
             # A second name without one in `links/` is somebody else's, who could write to what we would share.
             if status.st_nlink == 1 and not self._dry_run:
                 with tolerated():
-                    link.parent.mkdir(exist_ok=True)
+                    ensure_directory(link.parent)
                     os.link(real, link)
         elif not os.path.samestat(status, link.lstat()):
             self._replace(real, status, link)

@@ -9,7 +9,7 @@ from dis_store.errors import InvalidInputError
 from dis_store.foundation import Foundation
 from dis_store.index import Index
 from dis_store.realisations import Realisation
-from dis_store.sharded import names_by_shard, sharded_names
+from dis_store.sharded import is_directory, names_by_shard, sharded_names
 
 _SHARD_DIGITS = 2
 
@@ -74,7 +74,7 @@ def orphaned_records(room: Path, records: Sequence[Realisation]) -> tuple[Path, 
     return tuple(
         record
         for directory in sharded_names(room)
-        if directory.is_dir()
+        if is_directory(directory)
         for record in sorted(directory.iterdir())
         if (directory.name, record.name) not in known
     )

@@ -8,12 +8,14 @@ is free of them.
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import dataclass
+from typing import NoReturn
 
 from dis_store.errors import InvalidInputError
 
 MAX_COMPONENT_BYTES = 255
 MAX_DEPTH = 64
+MAX_DIRECTORIES = 1_000_000
 # With the store's own path in front, a path must fit into PATH_MAX (4096 on Linux) to be opened by name.
 MAX_PATH_BYTES = 3072
 
@@ -23,8 +25,6 @@ _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Zl", "Zp"})
 _BIDIRECTIONAL_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _WINDOWS_CHARACTERS = re.compile(r'[<>:"|?*]')
 _WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.ASCII)
-
-_Kind = Literal["leaf", "directory"]
 
 
 def check_path(path: str, *, portable: bool = True) -> None:
@@ -42,54 +42,88 @@ def check_path(path: str, *, portable: bool = True) -> None:
         _refuse(path, f"it is longer than {MAX_PATH_BYTES} bytes")
 
 
+@dataclass(slots=True)
+class _Known:
+    """A name that is taken: as it was written, and what is below it if it is a directory."""
+
+    name: str
+    below: "dict[str, _Known] | None" = None
+
+
 class PathSet:
     """The paths of one tree, kept free of duplicates, collisions and paths below a leaf.
 
-    A *leaf* is a file or a reference; every proper prefix of a leaf is a directory.
+    A *leaf* is a file or a reference; every proper prefix of a leaf is a directory. Time and memory grow with the
+    length of the paths, however deep they are.
     """
 
     def __init__(self, *, portable: bool = True) -> None:
         self._portable = portable
-        self._known: dict[tuple[str, ...], tuple[str, _Kind]] = {}
+        self._top: dict[str, _Known] = {}
+        self._directories = 0
 
     def add(self, path: str) -> None:
         """Add the path of a leaf.
 
         Raises:
-            InvalidInputError: `check_path` refuses it, or it collides with a path that is already here.
-                Nothing was added then.
+            InvalidInputError: `check_path` refuses it, it collides with a path that is already here, or there are more
+                than `MAX_DIRECTORIES`. Nothing was added then.
         """
         check_path(path, portable=self._portable)
-        components = path.split("/")
-        new: list[tuple[tuple[str, ...], str, _Kind]] = []
-        for length in range(1, len(components) + 1):
-            kind: _Kind = "leaf" if length == len(components) else "directory"
-            prefix = "/".join(components[:length])
-            folded = tuple(self._fold(component) for component in components[:length])
-            self._check_collision(folded, prefix, kind)
-            new.append((folded, prefix, kind))
-        self._known.update((folded, (prefix, kind)) for folded, prefix, kind in new)
+        *directories, leaf = path.split("/")
+        below, depth = self._walk(directories)
+        new = directories[depth:]
+        self._check_leaf(path, leaf, None if new else below.get(self._fold(leaf)))
+        self._directories += len(new)
+        if self._directories > MAX_DIRECTORIES:
+            self._directories -= len(new)
+            _refuse(path, f"the tree has more than {MAX_DIRECTORIES} directories")
+        for name in new:
+            inner: dict[str, _Known] = {}
+            below[self._fold(name)] = _Known(name, inner)
+            below = inner
+        below[self._fold(leaf)] = _Known(leaf)
 
     def discard(self, path: str) -> None:
         """Forget the leaf `path`; its directories stay known."""
-        self._known.pop(tuple(self._fold(component) for component in path.split("/")), None)
+        *directories, leaf = path.split("/")
+        below: dict[str, _Known] | None = self._top
+        for name in directories:
+            known = None if below is None else below.get(self._fold(name))
+            below = None if known is None else known.below
+        if below is not None:
+            below.pop(self._fold(leaf), None)
 
-    def _check_collision(self, folded: tuple[str, ...], path: str, kind: _Kind) -> None:
-        known = self._known.get(folded)
+    def _walk(self, directories: list[str]) -> tuple[dict[str, _Known], int]:
+        """Return what is in the last of the directories that is here already, and how many of them are."""
+        below = self._top
+        for depth, name in enumerate(directories):
+            known = below.get(self._fold(name))
+            if known is None:
+                return below, depth
+            if known.name != name or known.below is None:
+                prefix = "/".join(directories[: depth + 1])
+                _check_same(prefix, name, known)
+                _refuse(prefix, "it would be both an entry and a directory")
+            below = known.below
+        return below, len(directories)
+
+    def _check_leaf(self, path: str, leaf: str, known: _Known | None) -> None:
         if known is None:
             return
-        known_path, known_kind = known
-        if known_path != path:
-            _refuse(
-                path, f"it differs from {known_path!r} only by case or by compatible characters"
-            )
-        if kind == known_kind == "leaf":
+        _check_same(path, leaf, known)
+        if known.below is None:
             _refuse(path, "it is there already")
-        if kind != known_kind:
-            _refuse(path, "it would be both an entry and a directory")
+        _refuse(path, "it would be both an entry and a directory")
 
     def _fold(self, component: str) -> str:
         return fold(component) if self._portable else component
+
+
+def _check_same(path: str, name: str, known: _Known) -> None:
+    if known.name != name:
+        other = f"{path[: len(path) - len(name)]}{known.name}"
+        _refuse(path, f"it differs from {other!r} only by case or by compatible characters")
 
 
 def check_paths(paths: Iterable[str], *, portable: bool = True) -> None:
@@ -143,5 +177,5 @@ def _check_portable(component: str, path: str) -> None:
         _refuse(path, f"{component!r} is the name of a device on Windows")
 
 
-def _refuse(path: str, cause: str) -> None:
+def _refuse(path: str, cause: str) -> NoReturn:
     raise InvalidInputError(f"the path {path[:200]!r} is refused", cause=cause)

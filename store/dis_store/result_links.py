@@ -100,7 +100,7 @@ def _read(path: Path) -> ResultLink:
     name = f"the record of a result link {path.name!r}"
     document = decode_record(path.read_bytes(), kind="result-link", version=FORMAT, name=name)
     link = document.get("link")
-    if not isinstance(link, str):
+    if not isinstance(link, str) or "\0" in link:
         raise IntegrityError(f"{name} is damaged", cause="it does not say where the link is")
     return ResultLink(Path(link), root_from_json(document, name), _named_object(Path(link)), path)
 

@@ -1,8 +1,8 @@
 """Reading JSON that others wrote, without the leniency that lets two readers see two documents.
 
 Accepted: UTF-8 without a byte order mark; each key once per object; no NaN or Infinity; integers within ±(2^53-1);
-finite floats that are no integers beyond that; no lone surrogates; at most `MAX_DEPTH` levels. Everything else is
-refused with line and column.
+finite floats that are no integers beyond that; no lone surrogates; at most `MAX_DEPTH` levels and `MAX_CONTAINERS`
+objects and lists. Everything else is refused with line and column.
 """
 
 import json
@@ -15,6 +15,8 @@ from dis_store import json_places
 from dis_store.errors import InvalidInputError
 
 MAX_DEPTH = 64
+# An empty list takes two bytes of text and seventy of memory. A tree manifest of a million entries has a million.
+MAX_CONTAINERS = 4_000_000
 MAX_SAFE_INTEGER = 2**53 - 1
 
 # The longest safe integer, with its sign. Longer ones are refused unread: int() is quadratic in the digits.
@@ -90,16 +92,23 @@ def _text(data: bytes, refuse: _Refuse) -> str:
 
 def _check_depth(text: str, refuse: _Refuse) -> None:
     """Count brackets outside strings before the recursive parser sees them."""
-    depth = 0
+    depth = containers = 0
     for match in _STRING_OR_BRACKET.finditer(text):
         found = match[0]
         if found in ("[", "{"):
             depth += 1
-            if depth > MAX_DEPTH:
+            containers += 1
+            if depth > MAX_DEPTH or containers > MAX_CONTAINERS:
                 place = json_places.place(text, match.start())
-                refuse(place, f"it is nested deeper than {MAX_DEPTH} levels")
+                refuse(place, _too_much(depth))
         elif found in ("]", "}"):
             depth -= 1
+
+
+def _too_much(depth: int) -> str:
+    if depth > MAX_DEPTH:
+        return f"it is nested deeper than {MAX_DEPTH} levels"
+    return f"it has more than {MAX_CONTAINERS} objects and lists"
 
 
 def _unique_object(pairs: list[tuple[str, Any]], text: str, refuse: _Refuse) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The tree manifest: what an object consists of, in the one form whose BLAKE3 is the object's digest."""
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -11,6 +12,19 @@ from dis_store.path_rules import check_path, check_paths
 
 FORMAT = 1
 MAX_ENTRIES = 1_000_000
+
+# What a manifest looks like, byte for byte but for the values. Possessive: it is tried once, in one pass.
+_TEXT = rb'"(?:[^"\\\x00-\x1f]|\\.)*+"'
+_ENTRY = (
+    rb'\{(?:"blake3":"[0-9a-f]{64}",(?:"executable":true,)?"path":%b,"size":[0-9]{1,16}'
+    rb'|"object":"[0-9a-f]{64}","path":%b(?:,"subpath":%b)?)\}' % (_TEXT, _TEXT, _TEXT)
+)
+_MANIFEST = re.compile(
+    rb'\{"entries":\[(?:%b(?:,%b)*+)?\],"format":[0-9]{1,16}(?:,"portable_names":false)?,"type":"tree"\}'
+    % (_ENTRY, _ENTRY)
+)
+# From here on a manifest must look like one before it is parsed: JSON can take thirty times its bytes of memory.
+_LARGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -114,6 +128,10 @@ class Tree:
         Raises:
             IntegrityError: `data` is not exactly the encoding of a tree.
         """
+        if len(data) > _LARGE_BYTES and not _MANIFEST.fullmatch(data):
+            raise IntegrityError(
+                "a tree manifest is malformed", cause="it does not have the form of one"
+            )
         try:
             tree = cls._from_json(strict_json.decode(data, name="a tree manifest"))
         except InvalidInputError as error:
@@ -166,7 +184,11 @@ class Tree:
 
     def shows(self, path: str) -> bool:
         """Tell whether `path` is an entry or an implied directory."""
-        return path in self.by_path or path in self.directories
+        return path in self.by_path or path in self._directory_names
+
+    @cached_property
+    def _directory_names(self) -> frozenset[str]:
+        return frozenset(self.directories)
 
     @property
     def size(self) -> int:

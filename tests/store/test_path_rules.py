@@ -1,3 +1,4 @@
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dis_store import InvalidInputError
-from dis_store.path_rules import check_path, check_paths, fold
+from dis_store.path_rules import PathSet, check_path, check_paths, fold
 
 HOSTILE = {
     "": "empty",
@@ -152,3 +153,36 @@ def test_accepted_paths_have_distinct_foldings(paths: list[str]) -> None:
     except InvalidInputError:
         assume(False)
     assert len({tuple(map(fold, path.split("/"))) for path in paths}) == len(paths)
+
+
+def test_a_tree_has_at_most_so_many_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dis_store.path_rules.MAX_DIRECTORIES", 5)
+    known = PathSet()
+    known.add("a/b/c/file")
+    known.add("a/b/x")
+    with pytest.raises(InvalidInputError, match="more than 5 directories"):
+        known.add("d/e/f/file")
+    known.add("d/e/file")
+    with pytest.raises(InvalidInputError, match="more than 5 directories"):
+        known.add("g/file")
+
+
+def test_deep_directories_take_memory_in_proportion_to_their_number() -> None:
+    known = PathSet()
+    deep = "/".join("d" * 62)
+    tracemalloc.start()
+    for number in range(200):
+        known.add(f"{number}/{deep}/f")
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 200 * 64 * 600
+
+
+def test_a_leaf_that_was_given_up_may_come_again() -> None:
+    known = PathSet()
+    known.add("a/b")
+    known.discard("a/b")
+    known.discard("a/c/d")
+    known.add("a/b/c")
+    with pytest.raises(InvalidInputError, match="both an entry and a directory"):
+        known.add("a/b")

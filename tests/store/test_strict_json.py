@@ -157,3 +157,10 @@ def test_what_has_no_canonical_form_is_refused(value: object) -> None:
 
 def test_keys_are_sorted_by_utf_16_units() -> None:
     assert encode({"\uffff": 1, "\U00010000": 2}) == '{"\U00010000":2,"\uffff":1}'.encode()
+
+
+def test_a_document_has_at_most_so_many_objects_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dis_store.strict_json.MAX_CONTAINERS", 4)
+    assert decode(b'[{},[],{"a":1}]', name="it") == [{}, [], {"a": 1}]
+    with pytest.raises(InvalidInputError, match=r"line 2, column 5: it has more than 4 objects"):
+        decode(b'[{},[],{"a":\n"[",[]}]', name="it")

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -176,3 +177,29 @@ def test_directories_are_implied_by_the_paths() -> None:
     assert tree.shows("a/b")
     assert tree.shows("e")
     assert not tree.shows("b")
+
+
+def test_a_large_manifest_that_is_none_costs_no_more_than_its_bytes() -> None:
+    bomb = b'{"entries":[' + b"[]," * 1_000_000 + b'[]],"format":1,"type":"tree"}'
+    tracemalloc.start()
+    with pytest.raises(IntegrityError, match="form"):
+        Tree.decode(bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < len(bomb)
+
+
+def test_a_large_manifest_is_read_as_it_was_written() -> None:
+    names = [f"{number:06}\u00e9\u4e2d" for number in range(7000)]
+    files = tuple(
+        FileEntry(f"d/{name}", len(name), A, executable=len(name) % 2 == 0) for name in names
+    )
+    references = tuple(
+        ReferenceEntry(f"r/{name}", B, "x" if name < "003" else None) for name in names
+    )
+    for portable in (True, False):
+        tree = Tree((*files, *references), portable_names=portable)
+        assert len(tree.encode()) > 1 << 20
+        assert Tree.decode(tree.encode()) == tree
+    odd = Tree((*files, FileEntry('quo"te\\back', 1, A)), portable_names=False)
+    assert Tree.decode(odd.encode()) == odd

@@ -11,6 +11,7 @@ from dis_derivations.comparison.request_changes import request_changes
 from dis_derivations.comparison.weight_changes import WeightChanges, weight_changes
 from dis_derivations.comparison.weights import Weights
 from dis_derivations.engines.registry import engine_kind
+from dis_derivations.manifest import json_pointer
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_derivations.runs.bundle_reader import ObjectFiles
 from dis_store import strict_json
@@ -110,10 +111,10 @@ def _digests(bundle: Bundle, artifact: str) -> dict[str, str]:
     unverified = bundle.document.unverified
     if unverified is not None:
         return {path: str(digest) for path, digest in unverified.used_in(artifact).items()}
-    entries = bundle.lock.get("artifacts", [])
+    entries = bundle.lock.get("artifacts")
     return {
         str(entry.get("path")): str(entry.get("digest"))
-        for entry in entries
+        for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict) and entry.get("name") == artifact
     }
 
@@ -200,12 +201,15 @@ def _capture(runs: Runs) -> tuple[Change, ...]:
     statuses = json_changes(
         "bundle.json", dict(runs.a.document.capture), dict(runs.b.document.capture), "/capture"
     )
-    settings = (
-        change
-        for change in runs.declared_of("capture")
-        if any(run.has(change.name.split("/")[2]) for run in (runs.a, runs.b))
-    )
+    settings = (change for change in runs.declared_of("capture") if _concerns(change, runs))
     return statuses or tuple(settings)
+
+
+def _concerns(change: Change, runs: Runs) -> bool:
+    """Tell whether a changed setting is of something that a run captured."""
+    _, *observable = json_pointer.tokens(change.name)
+    # A manifest may hold no settings at all where they belong.
+    return not observable or any(run.has(observable[0]) for run in (runs.a, runs.b))
 
 
 def object_change(runs: Runs, name: str) -> Change:

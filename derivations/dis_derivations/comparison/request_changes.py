@@ -60,10 +60,17 @@ def _requests(bundle: Bundle, store: ObjectFiles | None) -> dict[str, Any] | Non
     document = strict_json.decode(
         store.read_bytes(digest, REQUESTS_DOCUMENT), name=REQUESTS_DOCUMENT
     )
-    return {
-        str(request["id"]): {key: value for key, value in request.items() if key != "id"}
-        for request in document["requests"]
-    }
+    try:
+        return {str(request["id"]): _without_id(request) for request in document["requests"]}
+    except (KeyError, TypeError, AttributeError):
+        # A bundle may name any object, whose requests may say anything.
+        return None
+
+
+def _without_id(request: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(request.get(_TOKENS, []), list):
+        raise TypeError(_TOKENS)
+    return {key: value for key, value in request.items() if key != "id"}
 
 
 def _prompts(bundle: Bundle) -> dict[str, Any]:

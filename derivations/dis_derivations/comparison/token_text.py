@@ -42,7 +42,10 @@ def _load(bundle: Bundle, store: ObjectFiles | None) -> "Tokenizer | None":
 
     try:
         return Tokenizer.from_str(store.read_bytes(digest, TOKENIZER_FILE).decode())
-    except Exception:  # noqa: BLE001 - tokenizers raises bare Exception; a report without texts is still a report
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    # Its panics arrive as a BaseException that has no public name. A report without texts is still a report.
+    except BaseException:  # noqa: BLE001
         return None
 
 

@@ -45,7 +45,7 @@ def run_log_of(store: "Store", resolved: "Resolved") -> LogFile:
         InvalidInputError: There is none.
     """
     if resolved.kind == "run directory" and resolved.path is not None:
-        return _read_file(resolved, resolved.path / RUN_LOG)
+        return _read_file(resolved, resolved.path)
     log = _log_output(store, resolved)
     path = run_log_among([file.path for file in store.files(log)])
     if path is None:
@@ -68,11 +68,15 @@ def _read(store: "Store", log: Digest, path: str) -> LogFile:
     return LogFile(path, store.read_bytes(log, path).decode("utf-8", "replace"))
 
 
-def _read_file(resolved: "Resolved", path: Path) -> LogFile:
+def _read_file(resolved: "Resolved", directory: Path) -> LogFile:
+    from dis_derivations.runs.bundle_reader import DirectoryBundle
+
     try:
-        return LogFile(path.name, path.read_text("utf-8", "replace"))
-    except OSError as error:
-        raise _no_log(resolved, f"{path}: {error.strerror}") from error
+        # Which follows no link out of the directory, and waits for no pipe.
+        data = DirectoryBundle(directory).read_bytes(RUN_LOG)
+    except InvalidInputError as error:
+        raise _no_log(resolved, str(error)) from error
+    return LogFile(RUN_LOG, data.decode("utf-8", "replace"))
 
 
 def _no_log(resolved: "Resolved", cause: str) -> InvalidInputError:

@@ -88,13 +88,14 @@ def _prompts(bundle: "Bundle", store: "Store | None") -> dict[str, str]:
         document = strict_json.decode(
             store.read_bytes(digest, REQUESTS_DOCUMENT), name=REQUESTS_DOCUMENT
         )
-        return _texts(document.get("requests"))
+        return _texts(document.get("requests") if isinstance(document, Mapping) else None)
     inference = bundle.manifest.get("inference")
     return _texts(inference.get("requests") if isinstance(inference, Mapping) else None)
 
 
 def _texts(requests: Any) -> dict[str, str]:
-    entries = [entry for entry in requests or () if isinstance(entry, Mapping)]
+    listed = requests if isinstance(requests, list) else []
+    entries = [entry for entry in listed if isinstance(entry, Mapping)]
     return {
         str(entry.get("id")): entry["prompt"]
         for entry in entries

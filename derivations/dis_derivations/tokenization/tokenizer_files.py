@@ -107,13 +107,17 @@ def template_source(files: Mapping[str, bytes], chat_template: bytes | None) -> 
 
 
 def _default_template(templates: list[Any]) -> str:
-    named = {item.get("name"): item.get("template") for item in templates if isinstance(item, dict)}
+    named = {
+        name: item.get("template")
+        for item in templates
+        if isinstance(item, dict) and isinstance(name := item.get("name"), str)
+    }
     default = named.get("default")
     if isinstance(default, str):
         return default
     raise InvalidInputError(
         f"{TOKENIZER_CONFIG} has several chat templates, and none is named 'default'",
-        cause=f"their names are: {', '.join(map(str, named)) or 'none'}",
+        cause=f"their names are: {', '.join(named) or 'none'}",
         hint=_HOW_TO_GIVE_ONE,
     )
 

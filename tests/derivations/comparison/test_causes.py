@@ -138,6 +138,19 @@ def test_tensors_under_other_names_are_said_to_be_renamed(diff: Diff, store: Fol
     assert changes(cause) == [{"where": "tensor name", "name": "old", "old": "old", "new": "new"}]
 
 
+@pytest.mark.parametrize(
+    "requests",
+    [b"5", b'{"requests":5}', b'{"requests":[5]}', b'{"requests":[{"id":1,"prompt_token_ids":7}]}'],
+)
+def test_requests_that_say_anything_do_not_keep_runs_from_being_compared(
+    diff: Diff, store: FolderStore, requests: bytes
+) -> None:
+    for label in ("requests", "other"):
+        store.add(label, {"requests.json": requests})
+    report = diff(Run(), Run().with_input("requests", "other"))
+    assert kinds(report) == ["requests"]
+
+
 def test_damaged_weights_do_not_keep_runs_from_being_compared(
     diff: Diff, store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

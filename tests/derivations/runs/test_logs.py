@@ -1,9 +1,11 @@
 """The logs of what was built."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from dis_derivations.runs.bundle_reader import MAX_DOCUMENT_BYTES
 from dis_derivations.runs.logs import build_logs, run_log_of
 from dis_derivations.runs.reference import resolve
 from dis_derivations.runs.run_directory import lay_out
@@ -32,6 +34,24 @@ def test_a_run_directory_has_its_run_log(store: Store, run: Digest, tmp_path: Pa
     assert run_log_of(store, found).text == '{"records":[]}'
     with pytest.raises(InvalidInputError, match="outside the store"):
         build_logs(store, found)
+
+
+@pytest.mark.parametrize("kind", ["a link out of it", "a pipe", "too much"])
+def test_a_run_directory_from_elsewhere_leads_to_no_other_file(
+    store: Store, run: Digest, tmp_path: Path, kind: str
+) -> None:
+    directory = lay_out(store, run, None, tmp_path / "run")
+    place = directory / "run_log.json"
+    if kind == "a link out of it":
+        (tmp_path / "secret").write_text("secret", "utf-8")
+        place.symlink_to(tmp_path / "secret")
+    elif kind == "a pipe":
+        os.mkfifo(place)
+    else:
+        with place.open("wb") as stream:
+            stream.truncate(MAX_DOCUMENT_BYTES + 1)
+    with pytest.raises(InvalidInputError, match="no log"):
+        run_log_of(store, resolve(store, str(directory)))
 
 
 def test_an_object_that_nobody_remembers_building_has_no_log(store: Store) -> None:
