@@ -2,6 +2,7 @@
 
 import tarfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
@@ -15,9 +16,9 @@ __all__ = [
     "FORMAT",
     "HEADER",
     "TYPE",
+    "Header",
     "contents",
     "decode_header",
-    "encode_header",
     "file_name",
     "manifest_name",
     "member_header",
@@ -56,15 +57,35 @@ def contents(trees: Mapping[Digest, Tree]) -> list[tuple[Digest, int]]:
     return sorted(found.items())
 
 
-def encode_header(roots: list[Digest], objects: int) -> bytes:
-    """Return the content of `archive.json`: the objects whose closures are here, and how many objects these have."""
-    return canonical_json.encode(
-        {"type": TYPE, "format": FORMAT, "roots": sorted(set(roots)), "objects": objects}
-    )
+@dataclass(frozen=True)
+class Header:
+    """What `archive.json` says.
+
+    Attributes:
+        roots: The objects whose closures are here.
+        objects: How many objects these have.
+        after: The content after which the files begin, where the archive goes on with another one; else None.
+    """
+
+    roots: tuple[Digest, ...]
+    objects: int
+    after: Digest | None = None
+
+    def encode(self) -> bytes:
+        """Return the content of `archive.json`."""
+        document = {
+            "type": TYPE,
+            "format": FORMAT,
+            "roots": sorted(set(self.roots)),
+            "objects": self.objects,
+        }
+        return canonical_json.encode(
+            document if self.after is None else {**document, "after": self.after}
+        )
 
 
-def decode_header(data: bytes) -> tuple[list[Digest], int]:
-    """Return the roots and the number of objects.
+def decode_header(data: bytes) -> Header:
+    """Return what `archive.json` says.
 
     Raises:
         InvalidInputError: It is no header.
@@ -81,9 +102,14 @@ def decode_header(data: bytes) -> tuple[list[Digest], int]:
             cause=f"its format is {found}, and this version reads {FORMAT}",
         )
     try:
-        roots, objects = [Digest(each) for each in fields["roots"]], fields["objects"]
-        if roots and type(objects) is int and encode_header(roots, objects) == data:
-            return roots, objects
+        after = fields.get("after")
+        header = Header(
+            roots=tuple(Digest(each) for each in fields["roots"]),
+            objects=fields["objects"],
+            after=None if after is None else Digest(after),
+        )
+        if header.roots and type(header.objects) is int and header.encode() == data:
+            return header
     except (KeyError, TypeError) as error:
         raise InvalidInputError(f"{HEADER} is refused", cause=str(error)) from error
     raise InvalidInputError(

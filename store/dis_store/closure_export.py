@@ -31,9 +31,17 @@ def export_closures(
     digests: Sequence[Digest],
     stream: BinaryIO,
     *,
+    after: Digest | None = None,
     progress: Progress | None = None,
 ) -> ExportedClosures:
-    """Write the closures of objects to `stream`; `progress` is told of the bytes of files.
+    """Write the closures of objects to a stream.
+
+    Args:
+        store: The store.
+        digests: The objects.
+        stream: Where to.
+        after: Leave out the contents of files up to this one: whoever reads the archive has them already.
+        progress: Told of the bytes of files.
 
     Raises:
         IntegrityError: An object is not in the store or is damaged; what was written is no archive then.
@@ -44,11 +52,12 @@ def export_closures(
     store.protect_all(members)
     trees = {digest: store.tree(digest) for digest in sorted(members)}
     output = _Output(stream)
-    output.add(archive.HEADER, archive.encode_header(roots, len(trees)))
+    header = archive.Header(tuple(roots), len(trees), after)
+    output.add(archive.HEADER, header.encode())
     for digest, tree in trees.items():
         output.add(archive.manifest_name(digest), tree.encode())
     places = _places(store, trees)
-    contents = archive.contents(trees)
+    contents = [each for each in archive.contents(trees) if each[0] > (after or "")]
     on_bytes = counter(progress, sum(size for _, size in contents))
     for blake3_digest, size in contents:
         output.add_file(blake3_digest, size, places[blake3_digest], on_bytes)

@@ -2,23 +2,23 @@
 
 Nothing in it is believed. Every block that is no content must be, byte for byte, the one that an export writes there
 (`tar_reader`), and no name of the archive is ever used as a path. Every content is compared with a digest, and nothing
-is registered before the last byte was.
+is registered before the last byte was. Contents that arrived are kept under `links/` until the next collection, so that
+an archive that broke off can be gone on with.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from dis_store import closure_archive as archive
+from dis_store.closure_arrival import Arrival, check_room, coming, read_content
 from dis_store.closures import closure
+from dis_store.compression import decompressing
 from dis_store.digest import Digest
 from dis_store.environment import reported
 from dis_store.errors import InvalidInputError
-from dis_store.hashing import Content, ContentHasher
-from dis_store.platform_linux import write_all
+from dis_store.hashing import Content
 from dis_store.store import Store
 from dis_store.tar_reader import TarReader
 from dis_store.tree import FileEntry, Tree
@@ -28,7 +28,7 @@ from dis_store.work_space import WorkSpace, work_space
 _MAX_HEADER_BYTES = 1 << 20
 # All tree manifests together; one of a million entries has 200 MiB.
 _MAX_MANIFEST_BYTES = 512 << 20
-_COMPRESSED = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc", b"\xfd7zXZ": "xz -dc"}
+_COMPRESSED = {b"\x1f\x8b": "gzip -dc", b"\xfd7zXZ": "xz -dc"}
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ def import_closures(
         IntegrityError: It is damaged, or its bytes are not what its digests say.
         UnfitEnvironmentError: Its format is newer, or the disk is full.
     """
-    source = _reader(stream, name)
-    roots, count = _header(source, name)
-    trees = _manifests(source, count)
-    _check_whole(source, roots, trees)
-    with reported(store.path), work_space(store.path / "tmp") as space:
-        found = _contents(source, store, space, trees, progress)
-        source.check_end()
-        return _register_all(store, roots, trees, found, space)
+    with decompressing(stream, name) as unpacked:
+        source = _reader(unpacked, name)
+        header, trees = _front(source, name)
+        with reported(store.path), work_space(store.path / "tmp") as space:
+            arrival = Arrival(store, source, space)
+            found = arrival.contents(header, archive.contents(trees), progress)
+            source.check_end()
+            return _register_all(store, header.roots, trees, found, space)
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,25 @@ def plan_import(
     Raises:
         InvalidInputError, IntegrityError, UnfitEnvironmentError: As `import_closures`.
     """
-    source = _reader(stream, name)
-    roots, count = _header(source, name)
-    trees = _manifests(source, count)
-    _check_whole(source, roots, trees)
-    wanted = archive.contents(trees)
-    size = _check_room(store, wanted)
-    on_bytes = counter(progress, size)
-    for blake3, length in wanted:
-        _file(source, blake3, length, None, on_bytes)
-    source.check_end()
+    with decompressing(stream, name) as unpacked:
+        source = _reader(unpacked, name)
+        header, trees = _front(source, name)
+        wanted = coming(header, archive.contents(trees))
+        size = check_room(store, wanted)
+        on_bytes = counter(progress, size)
+        for blake3, length in wanted:
+            read_content(source, blake3, length, None, on_bytes)
+        source.check_end()
     new = tuple(digest for digest in sorted(trees) if not store.is_valid(digest))
-    return PlannedImport(tuple(roots), len(trees), new, size)
+    return PlannedImport(header.roots, len(trees), new, size)
+
+
+def _front(source: TarReader, name: str) -> tuple[archive.Header, dict[Digest, Tree]]:
+    """Read what stands before the files."""
+    header = _header(source, name)
+    trees = _manifests(source, header.objects)
+    _check_whole(source, header.roots, trees)
+    return header, trees
 
 
 def _manifests(source: TarReader, count: int) -> dict[Digest, Tree]:
@@ -133,7 +140,7 @@ def _manifests(source: TarReader, count: int) -> dict[Digest, Tree]:
     return trees
 
 
-def _check_whole(source: TarReader, roots: list[Digest], trees: Mapping[Digest, Tree]) -> None:
+def _check_whole(source: TarReader, roots: Sequence[Digest], trees: Mapping[Digest, Tree]) -> None:
     def references(digest: Digest) -> set[Digest]:
         if digest not in trees:
             source.refuse(f"it has no manifest of the object {digest}")
@@ -148,32 +155,9 @@ def _check_whole(source: TarReader, roots: list[Digest], trees: Mapping[Digest, 
                 source.refuse(f"{entry.path!r:.200} of {digest} leads nowhere")
 
 
-def _contents(
-    source: TarReader,
-    store: Store,
-    space: WorkSpace,
-    trees: Mapping[Digest, Tree],
-    progress: Progress | None,
-) -> dict[Digest, Content]:
-    """Unpack the files under their digests."""
-    wanted = archive.contents(trees)
-    on_bytes = counter(progress, _check_room(store, wanted))
-    return {
-        blake3: _file(source, blake3, size, space.path / blake3, on_bytes)
-        for blake3, size in wanted
-    }
-
-
-def _check_room(store: Store, wanted: Sequence[tuple[Digest, int]]) -> int:
-    """Refuse when the disk cannot hold the files; return their bytes."""
-    size = sum(each for _, each in wanted)
-    store.check_room(size, files=len(wanted))
-    return size
-
-
 def _register_all(
     store: Store,
-    roots: list[Digest],
+    roots: Sequence[Digest],
     trees: Mapping[Digest, Tree],
     contents: Mapping[Digest, Content],
     space: WorkSpace,
@@ -221,8 +205,8 @@ def _reader(stream: BinaryIO, name: str) -> TarReader:
     )
 
 
-def _header(source: TarReader, name: str) -> tuple[list[Digest], int]:
-    """Read the first member: the roots, and how many objects follow."""
+def _header(source: TarReader, name: str) -> archive.Header:
+    """Read the first member."""
     block = source.next_block()
     for magic, command in _COMPRESSED.items():
         if block.startswith(magic):
@@ -232,37 +216,3 @@ def _header(source: TarReader, name: str) -> tuple[list[Digest], int]:
                 hint=f"unpack it on the way: {command} FILE | dis store import -",
             )
     return archive.decode_header(source.document(lambda _: archive.HEADER, _MAX_HEADER_BYTES))
-
-
-def _file(
-    source: TarReader,
-    digest: Digest,
-    size: int,
-    target: Path | None,
-    on_bytes: Callable[[int], None],
-) -> Content:
-    """Write the next content to a new file; where there is no target, only compare it with its digest."""
-    name = archive.file_name(digest)
-    hasher = ContentHasher()
-    try:
-        with _written_to(target) as write:
-            for chunk in source.chunks(name, size):
-                write(chunk)
-                hasher.update(chunk)
-                on_bytes(len(chunk))
-    except BaseException:
-        hasher.abandon()
-        raise
-    content = hasher.finish()
-    if content.blake3 != digest:
-        source.damaged(f"the BLAKE3 of {name} is {content.blake3}")
-    return content
-
-
-@contextmanager
-def _written_to(target: Path | None) -> Iterator[Callable[[bytes], None]]:
-    if target is None:
-        yield lambda _: None
-        return
-    with target.open("xb", buffering=0) as file:
-        yield lambda chunk: write_all(file.fileno(), chunk)

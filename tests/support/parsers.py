@@ -52,7 +52,7 @@ from dis_store import (
     lock_holder,
     strict_json,
 )
-from dis_store.closure_archive import decode_header, encode_header
+from dis_store.closure_archive import Header, decode_header
 from dis_store.closure_import import plan_import
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import InvalidInputError
@@ -284,7 +284,7 @@ PARSERS: Mapping[str, Parser] = {
     "note of a verification": Parser(_verification, (VERIFICATION,)),
     "who holds a lock": Parser(_lock_file, (HOLDER,)),
     "header of closures": Parser(
-        decode_header, (_HEADER,), lambda found: encode_header(*found), json=True
+        decode_header, (_HEADER,), Header.encode, json=True
     ),
     "archive of closures": Parser(
         lambda data: plan_import(_store(), BytesIO(data)), (_GOOD_CLOSURES,), slow=True

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -111,25 +111,36 @@ def _say_unrooted(session: Session) -> None:
 @command(
     "export",
     examples=(
-        "dis store export first --output first.tar",
-        "dis store export first | zstd > first.tar.zst",
+        "dis store export first --output first.tar.zst",
+        "dis store export first | ssh far dis store import -",
     ),
 )
 @ref_argument("refs", "REF...", nargs=-1, required=True)
 @click.option("--output", metavar="FILE", default=_STREAM, help="Where to.  [default: stdout]")
+@click.option("--zstd", is_flag=True, help="Compress; a FILE that ends in .zst always is.")
+@click.option("--after", metavar="HEX", help="Go on after this file, where an import broke off.")
 @force_option
 @json_option
 @pass_session
-def export(session: Session, refs: tuple[str, ...], output: str, force: bool) -> None:
+def export(
+    session: Session,
+    refs: tuple[str, ...],
+    output: str,
+    zstd: bool,
+    after: str | None,
+    force: bool,
+) -> None:
     """Write objects with all they refer to as one archive.
 
     The same objects make the same bytes every time. It is a tar archive in
     which every file bears its BLAKE3 as its name; dis store import reads it.
+    Where an import breaks off, it says after which file to go on.
     """
     from dis_command.upkeep import exporting
     from dis_derivations.runs.reference import resolve
-    from dis_store import export_closures
+    from dis_store import Digest, export_closures
 
+    last = None if after is None else Digest(after)
     if output == _STREAM and session.as_json:
         raise click.UsageError("the archive goes to stdout: give --output FILE with --json")
     if output == _STREAM and sys.stdout.isatty():
@@ -140,8 +151,9 @@ def export(session: Session, refs: tuple[str, ...], output: str, force: bool) ->
             session.reporting() as reporter,
             exporting(reporter) as progress,
             _written(output, replace=force) as stream,
+            _packed(stream, wanted=zstd or output.endswith(".zst")) as packed,
         ):
-            done = export_closures(store, digests, stream, progress=progress)
+            done = export_closures(store, digests, packed, after=last, progress=progress)
     if output != _STREAM:
         session.print_result(
             lambda: {"schema_version": 1, "path": output, **asdict(done)}, lambda: output
@@ -159,8 +171,15 @@ def _written(output: str, *, replace: bool) -> Iterator[BinaryIO]:
         yield stream
 
 
+def _packed(stream: BinaryIO, *, wanted: bool) -> AbstractContextManager[BinaryIO]:
+    from dis_store.compression import compressing
+
+    return compressing(stream) if wanted else nullcontext(stream)
+
+
 @command(
-    "import", examples=("dis store import first.tar", "zstd -dc f.tar.zst | dis store import -")
+    "import",
+    examples=("dis store import first.tar.zst", "ssh far dis store export x | dis store import -"),
 )
 @click.argument("file", metavar="FILE|-", shell_complete=completion.files)
 @dry_run_option
