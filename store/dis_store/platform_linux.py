@@ -17,6 +17,7 @@ _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 _SYNC_FILE_RANGE_WRITE = 2
+_SYNCFS_TELLS = (5, 8)
 _UNSUPPORTED = frozenset(
     {
         errno.EINVAL,
@@ -145,6 +146,26 @@ def start_writeback(descriptor: int, offset: int, length: int) -> None:
         ctypes.c_int64(length),
         ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
     )
+
+
+def sync_file_system(descriptor: int) -> bool:
+    """Wait until everything of a file system is on the disk, in one call.
+
+    Args:
+        descriptor: An open file or directory on it. What could not be written since it was opened is an error.
+
+    Returns:
+        False, with nothing done, where the system does not offer it, or does not tell errors (Linux before 5.8).
+    """
+    return _tells_errors_of_syncfs() and _call("syncfs", descriptor)
+
+
+@functools.cache
+def _tells_errors_of_syncfs() -> bool:
+    if sys.platform != "linux":
+        return False
+    major, minor, *_ = os.uname().release.split(".")
+    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) >= _SYNCFS_TELLS
 
 
 def is_network_file_system(directory: Path) -> bool:

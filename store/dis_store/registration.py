@@ -32,12 +32,14 @@ from dis_store.inspection import (
     hash_file,
     is_intact,
 )
-from dis_store.platform_linux import rename_exchange, rename_noreplace
+from dis_store.platform_linux import rename_exchange, rename_noreplace, sync_file_system
 from dis_store.quarantine import quarantine, quarantined_name
 from dis_store.tree import FileEntry, Tree
 from dis_store.work_space import INTENT, WorkSpace, withdraw
 
 TREE = "tree"
+# From so many files on, waiting for the whole file system costs less than waiting for each.
+_MANY = 2000
 # A link that cannot be made costs space, and no more: too many links, no room in the directory, an inode of another
 # user (fs.protected_hardlinks), swept meanwhile, or made meanwhile.
 _NO_LINK = frozenset(
@@ -84,16 +86,30 @@ def _seal(foundation: Foundation, space: WorkSpace, tree: Tree, unshared: Collec
     """Set modes and times, share inodes, and wait until all of it but the top is on the disk."""
     top = space.path / TREE
     _remove_other_directories(top, tree)
-    for entry in tree.files:
-        _seal_file(foundation, space, top / entry.path, entry, offer=entry.path not in unshared)
+    offered = _seal_files(foundation, space, tree, unshared)
     for reference in tree.references:
         os.utime(top / reference.path, ns=MTIME, follow_symlinks=False)
     for path in reversed(tree.directories):
         directory = top / path
         directory.chmod(DIRECTORY_MODE)
         os.utime(directory, ns=MTIME)
-        fsync_directory(directory)
     # The top stays writable, and is waited for, after the rename: nobody but root may move a directory that is not.
+    _wait(space, tree)
+    # What others may share must be on the disk: they would be told nothing of a failure that was told already.
+    for entry in offered:
+        _offer(foundation, top / entry.path, entry)
+
+
+def _wait(space: WorkSpace, tree: Tree) -> None:
+    """Wait for all files, those of others among them, and for all directories but the top, from the bottom up."""
+    # Or for all that the disk has to write, where that is less work.
+    if len(tree.files) >= _MANY and sync_file_system(space.descriptor):
+        return
+    top = space.path / TREE
+    for entry in tree.files:
+        fsync_file(top / entry.path)
+    for path in reversed(tree.directories):
+        fsync_directory(top / path)
 
 
 def _remove_other_directories(top: Path, tree: Tree) -> None:
@@ -105,19 +121,35 @@ def _remove_other_directories(top: Path, tree: Tree) -> None:
             path.rmdir()
 
 
-def _seal_file(
-    foundation: Foundation, space: WorkSpace, path: Path, entry: FileEntry, *, offer: bool
-) -> None:
-    path.chmod(EXECUTABLE_MODE if entry.executable else FILE_MODE)
-    os.utime(path, ns=MTIME)
-    shared = foundation.layout.link(entry.blake3, executable=entry.executable)
-    adopted = _adopt_shared(foundation, space, path, entry, shared)
-    # Also after adoption: whoever wrote the shared inode may not have come to this line.
-    fsync_file(path)
-    if offer and not adopted:
-        with tolerated():
-            ensure_directory(shared.parent)
-            os.link(path, shared)
+def _seal_files(
+    foundation: Foundation, space: WorkSpace, tree: Tree, unshared: Collection[str]
+) -> list[FileEntry]:
+    """Set modes and times, and let equal files share an inode; return the files whose inodes others may share."""
+    top = space.path / TREE
+    own: dict[Path, FileEntry] = {}
+    for entry in tree.files:
+        path = top / entry.path
+        path.chmod(EXECUTABLE_MODE if entry.executable else FILE_MODE)
+        os.utime(path, ns=MTIME)
+        shared = _shared(foundation, entry)
+        # The first of equal files in this very tree is not offered to others yet.
+        place = top / own[shared].path if shared in own else shared
+        adopted = _adopt_shared(foundation, space, path, entry, place)
+        if not adopted and entry.path not in unshared:
+            own[shared] = entry
+    return list(own.values())
+
+
+def _offer(foundation: Foundation, path: Path, entry: FileEntry) -> None:
+    """Let equal files share the inode of a file from now on."""
+    shared = _shared(foundation, entry)
+    with tolerated():
+        ensure_directory(shared.parent)
+        os.link(path, shared)
+
+
+def _shared(foundation: Foundation, entry: FileEntry) -> Path:
+    return foundation.layout.link(entry.blake3, executable=entry.executable)
 
 
 def _adopt_shared(

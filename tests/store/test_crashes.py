@@ -46,7 +46,7 @@ def test_a_registration_may_be_killed_before_any_call(tmp_path: Path, stride: in
     assert audit(path) == []
 
 
-STEPS = ["_seal", "_seal_file", "write_new", "_place_tree", "_publish_manifest", "_enter_index"]
+STEPS = ["_seal", "_seal_files", "write_new", "_place_tree", "_publish_manifest", "_enter_index"]
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from auditing import audit
-from dis_store import Digest, IntegrityError, Store, UnfitEnvironmentError, durability, registration
+from dis_store import (
+    Digest,
+    IntegrityError,
+    Store,
+    UnfitEnvironmentError,
+    durability,
+    platform_linux,
+    registration,
+)
 from trees import Blob, write_text, write_tree
 
 FILES = {"a/b": Blob(b"one"), "c": Blob(b"two", executable=True)}
@@ -227,9 +235,77 @@ def test_a_failed_fsync_is_final_wherever_it_happens(
                 # Nobody asks again: the second answer would be that all is well.
                 assert len(seen) == at
                 assert store.objects() == []
+                # Nobody shares what may not be on the disk.
+                for path in (store.path / "links").glob("*/*"):
+                    assert path.stat().st_ino in seen[:-1]
                 continue
         break
     assert audit(store.path) == []
     tree = store.tree(digest)
-    # Files, inner directories, the top before and after the rename, the manifest, the work space, both shards.
-    assert len(seen) >= len(tree.files) + len(tree.directories) + 2 + 1 + 1 + 2
+    # Files, inner directories, the top after the rename, the manifest, both shards.
+    assert len(seen) >= len(tree.files) + len(tree.directories) + 1 + 1 + 2
+    assert {file.real.stat().st_ino for file in store.files(digest)} <= set(seen)
+
+
+def test_many_files_are_waited_for_in_one_call(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "_MANY", 3)
+    store.objects()
+    asked: list[int] = []
+    sync = platform_linux.sync_file_system
+
+    def counted(descriptor: int) -> bool:
+        asked.append(descriptor)
+        return sync(descriptor)
+
+    monkeypatch.setattr(registration, "sync_file_system", counted)
+    seen = count_fsyncs(monkeypatch, 0)
+    digest = write_tree(store, {f"f{number}": Blob(bytes([number])) for number in range(5)})
+    assert len(asked) == 1
+    inodes = {file.real.stat().st_ino for file in store.files(digest)}
+    assert inodes.isdisjoint(seen)
+    assert store.verify().ok
+    assert len(list((store.path / "links").glob("*/*"))) == 5
+
+
+def test_where_many_files_cannot_be_waited_for_at_once_each_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "_MANY", 3)
+    monkeypatch.setattr(registration, "sync_file_system", lambda _: False)
+    store.objects()
+    seen = count_fsyncs(monkeypatch, 0)
+    digest = write_tree(store, {f"f{number}": Blob(bytes([number])) for number in range(5)})
+    assert {file.real.stat().st_ino for file in store.files(digest)} <= set(seen)
+
+
+def test_a_file_system_that_could_not_write_ends_the_registration_of_many_files(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files = {f"f{number}": Blob(bytes([number])) for number in range(5)}
+    with monkeypatch.context() as patched:
+        patched.setattr(registration, "_MANY", 3)
+        patched.setattr(registration, "sync_file_system", fail)
+        with pytest.raises(UnfitEnvironmentError, match="Input/output error"):
+            write_tree(store, files)
+    assert store.objects() == []
+    assert not list((store.path / "links").glob("*/*"))
+    write_tree(store, files)
+    assert audit(store.path) == []
+
+
+@pytest.mark.parametrize(("release", "told"), [("5.8.0-1", True), ("5.7.19", False), ("6.1", True)])
+def test_only_a_kernel_that_tells_errors_is_asked_to_write_everything(
+    monkeypatch: pytest.MonkeyPatch, release: str, told: bool
+) -> None:
+    platform_linux._tells_errors_of_syncfs.cache_clear()
+    uname = os.uname()
+    found = type(uname)((uname.sysname, uname.nodename, release, uname.version, uname.machine))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "uname", lambda: found)
+        assert platform_linux._tells_errors_of_syncfs() is told
+    platform_linux._tells_errors_of_syncfs.cache_clear()
