@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import click
 
 from dis_command import completion
-from dis_command.config_files import KEYS
-from dis_command.session import PROGRESS_MODES, Session
+from dis_command.session import Session
+from dis_command.setting_values import PROGRESS_MODES
 from dis_command.terminal import COLOR_MODES
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -103,7 +103,11 @@ def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None
 
 def _remember_wait(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     """Note for how long to wait."""
-    if value is not None and not KEYS["wait"].accepts(value):
+    if value is None:
+        return
+    from dis_command.config_files import KEYS
+
+    if not KEYS["wait"].accepts(value):
         raise click.BadParameter(f"{value!r} is not {KEYS['wait'].values}", ctx, param)
     _remember(ctx, param, value)
 

@@ -1,27 +1,21 @@
-"""The files of settings: where they lie, which of them counts more, and what each may say.
+"""The files of settings and what each may say.
 
 A project's `dis.toml` comes with whatever somebody cloned. So it may say only what can do no harm: never where the
 store is, which may hold anything, and never which program is started.
 """
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dis_command.config_places import personal_paths, project_path
 from dis_command.errors import InvalidSettingError
+from dis_command.setting_values import FOR_EVER, PROGRESS_MODES
 from dis_command.terminal import COLOR_MODES
-from dis_store.errors import UnfitEnvironmentError
 
-PROGRESS_MODES = ("auto", "tty", "plain", "json", "none")
-FOR_EVER = "forever"
-PROJECT_FILE = "dis.toml"
 _MAX_BYTES = 1 << 16
-# What marks the top of a working copy, whoever manages its versions.
-_REPOSITORY_MARKS = (".git", ".hg", ".jj", ".svn")
-_SYSTEM_DIRECTORIES = "/etc/xdg"
 _POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -80,41 +74,9 @@ def config_files(environment: Mapping[str, str], directory: Path | None) -> Iter
     project = None if directory is None else project_path(environment, directory)
     if project is not None:
         yield ConfigFile(project, read_config(project, project=True))
-    for path in _personal_paths(environment):
+    for path in personal_paths(environment):
         if values := read_config(path):
             yield ConfigFile(path, values)
-
-
-def config_path(environment: Mapping[str, str]) -> Path:
-    """Return where the user's file is, or would be."""
-    return user_directory(environment, "XDG_CONFIG_HOME", ".config") / "config.toml"
-
-
-def system_paths(environment: Mapping[str, str]) -> list[Path]:
-    """Return where files of the system may be, the most important first."""
-    named = environment.get("XDG_CONFIG_DIRS") or _SYSTEM_DIRECTORIES
-    return [
-        Path(directory, "dis", "config.toml")
-        for directory in named.split(":")
-        if Path(directory).is_absolute()
-    ]
-
-
-def project_path(environment: Mapping[str, str], directory: Path) -> Path | None:
-    """Return the nearest `dis.toml` from `directory` upwards.
-
-    The search ends at the top of a repository, below the home directory, and at the root.
-    """
-    home = Path(environment.get("HOME", ""))
-    for place in (directory, *directory.parents):
-        if place == home:
-            return None
-        path = place / PROJECT_FILE
-        if path.is_file():
-            return path
-        if any((place / mark).exists() for mark in _REPOSITORY_MARKS):
-            return None
-    return None
 
 
 def read_config(path: Path, *, project: bool = False) -> Mapping[str, str]:
@@ -165,37 +127,6 @@ def _checked(path: Path, key: str, value: Any, project: bool) -> str:
             f"{path} has a wrong {key}", cause=f"it must be {KEYS[key].values}"
         )
     return str(value)
-
-
-def _personal_paths(environment: Mapping[str, str]) -> Iterator[Path]:
-    # Without a home directory there is no file of the user.
-    with contextlib.suppress(UnfitEnvironmentError):
-        yield config_path(environment)
-    yield from system_paths(environment)
-
-
-def user_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
-    """Return a directory of the XDG base directory specification, with `dis` in it.
-
-    Args:
-        environment: The environment.
-        variable: `XDG_DATA_HOME` …; a relative path in it is ignored, as the specification asks.
-        default: Where it is without the variable, from the home directory.
-
-    Raises:
-        UnfitEnvironmentError: There is neither the variable nor a home directory.
-    """
-    value = environment.get(variable, "")
-    if Path(value).is_absolute():
-        return Path(value, "dis")
-    home = Path(environment.get("HOME", ""))
-    if not home.is_absolute():
-        raise UnfitEnvironmentError(
-            "there is no home directory",
-            cause="HOME is not set",
-            hint=f"set HOME or {variable}, or name a store: --store DIR",
-        )
-    return Path(home, default, "dis")
 
 
 def _suggestion(key: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dis_command.config_files import user_directory
+from dis_command.config_places import user_directory
 from dis_command.errors import UnexpectedError
 from dis_command.settings import STATE_DIRECTORY
 from dis_command.terminal import printable

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from dis_command.config_files import FOR_EVER, PROGRESS_MODES
+from dis_command.setting_values import FOR_EVER
 from dis_command.settings import Settings
 from dis_command.terminal import printable, wants_color
 from dis_store.errors import InvalidInputError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dis_derivations.realisation.events import Reporter
     from dis_store import LockHolder, Store
 
-__all__ = ["PROGRESS_MODES", "Session"]
+__all__ = ["Session"]
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dis_command import config_files, pager, settings
+from dis_command import config_places, pager, settings
 from dis_command.session import Session
 
 
@@ -59,21 +59,21 @@ def _places(session: Session) -> Iterator[Setting]:
     """Yield where files are: those of settings, the one of a project only where there is one."""
     environment = session.environment
     directory = settings.working_directory()
-    project = None if directory is None else config_files.project_path(environment, directory)
+    project = None if directory is None else config_places.project_path(environment, directory)
     if project is not None:
         yield Setting("project file", str(project), settings.DEFAULT)
     yield Setting(
         "config file",
-        str(config_files.config_path(environment)),
+        str(config_places.config_path(environment)),
         settings.directory_origin(environment, "XDG_CONFIG_HOME"),
     )
     named = "XDG_CONFIG_DIRS" if environment.get("XDG_CONFIG_DIRS") else settings.DEFAULT
-    for path in config_files.system_paths(environment):
+    for path in config_places.system_paths(environment):
         yield Setting("system file", str(path), named)
     variable, default = settings.STATE_DIRECTORY
     yield Setting(
         "error logs",
-        str(config_files.user_directory(environment, variable, default)),
+        str(config_places.user_directory(environment, variable, default)),
         settings.directory_origin(environment, variable),
     )
 

@@ -1,13 +1,19 @@
 """The settings of one call: an option comes before a variable, that before a file, that before a default."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dis_command.config_files import FOR_EVER, KEYS, ConfigFile, config_files, user_directory
+from dis_command.config_places import personal_paths, project_path, user_directory
 from dis_command.errors import InvalidSettingError
+from dis_command.setting_values import FOR_EVER
 from dis_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from dis_command.config_files import ConfigFile
 
 DEFAULT = "default"
 STATE_DIRECTORY = ("XDG_STATE_HOME", ".local/state")
@@ -37,13 +43,19 @@ class Settings:
         self._directory = directory
 
     @cached_property
-    def files(self) -> tuple[ConfigFile, ...]:
+    def files(self) -> "tuple[ConfigFile, ...]":
         """The files that there are, the most important first.
 
         Raises:
             InvalidSettingError: One of them says what it may not.
         """
-        return tuple(config_files(self._environment, self._directory or working_directory()))
+        directory = self._directory or working_directory()
+        project = None if directory is None else project_path(self._environment, directory)
+        if project is None and not any(map(os.path.lexists, personal_paths(self._environment))):
+            return ()
+        from dis_command.config_files import config_files
+
+        return tuple(config_files(self._environment, directory))
 
     def store(self, flag: str | None) -> Found:
         """Return the path of the store.
@@ -121,6 +133,8 @@ class Settings:
         value = self._environment.get(name)
         if not value:
             return None
+        from dis_command.config_files import KEYS
+
         if not KEYS[key].accepts(value):
             raise InvalidSettingError(
                 f"{name} is {value!r}", cause=f"it must be {KEYS[key].values}"

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from dis_store.file_writer import FileWriter, WrittenFile
     from dis_store.inspection import Problem
-    from dis_store.last_use import LastUse
     from dis_store.lock_holder import LockHolder
     from dis_store.optimisation import OptimisationReport
     from dis_store.pace import Pace
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from dis_store.tensor_set import tensor_set_digest
     from dis_store.tree import FileEntry, ReferenceEntry, Tree
     from dis_store.tree_writer import TreeWriter
+    from dis_store.use_history import LastUse
     from dis_store.verification import VerificationReport
     from dis_store.verification_round import RoundReport
 
@@ -103,7 +103,7 @@ _HOMES = {
     "closure_export": ("ExportedClosures", "export_closures"),
     "closure_import": ("ImportedClosures", "PlannedImport", "import_closures", "plan_import"),
     "collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
-    "last_use": ("LastUse",),
+    "use_history": ("LastUse",),
     "root_weights": ("RootWeight",),
     "space_goal": ("SpaceGoal",),
     "contents": ("ResolvedFile",),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dis_store import derivations, last_use, trash
+from dis_store import derivations, last_use, trash, use_history
 from dis_store.deletion import Progress, delete
 from dis_store.digest import Digest
 from dis_store.downloads import stale_bytes, sweep_downloads
@@ -130,7 +130,7 @@ def collect(
             freed = trash.empty(layout.room("trash"), counter)
         freed += sweep_links(layout, _sweeping(report)) + sweep_downloads(layout)
         sweep_build_locks(layout)
-        last_use.forget_days(layout)
+        use_history.forget_days(layout)
         last_use.note_day(layout)
     finally:
         # If there is no room for it even now, the next collection tries again.

@@ -11,15 +11,16 @@ from dis_store import result_links
 from dis_store.digest import Digest
 from dis_store.foundation import Foundation
 from dis_store.freeing import Freeing
-from dis_store.last_use import last_uses
 from dis_store.layout import Layout
 from dis_store.marking import Graph, Marking, stays
 from dis_store.orphans import Orphans, orphaned_records, rows_of_shard
 from dis_store.realisations import Realisation
 from dis_store.retirement import RetirementPolicy
-from dis_store.roots import Root, read_roots
+from dis_store.root_survey import read_roots
+from dis_store.roots import Root
 from dis_store.sharded import digests_on_disk
 from dis_store.temp_roots import live_temp_roots
+from dis_store.use_history import last_uses
 
 _SHARDS = tuple(f"{number:02x}" for number in range(256))
 

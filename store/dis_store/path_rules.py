@@ -8,7 +8,6 @@ is free of them.
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NoReturn
 
 from dis_store.errors import InvalidInputError
@@ -42,12 +41,15 @@ def check_path(path: str, *, portable: bool = True) -> None:
         _refuse(path, f"it is longer than {MAX_PATH_BYTES} bytes")
 
 
-@dataclass(slots=True)
 class _Known:
     """A name that is taken: as it was written, and what is below it if it is a directory."""
 
-    name: str
-    below: "dict[str, _Known] | None" = None
+    # No dataclass: a command that finds everything there comes by, and makes none of them.
+    __slots__ = ("below", "name")
+
+    def __init__(self, name: str, below: "dict[str, _Known] | None" = None) -> None:
+        self.name = name
+        self.below = below
 
 
 class PathSet:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from dis_store.last_use import LastUse
 from dis_store.roots import Root
+from dis_store.use_history import LastUse
 
 # A clock that jumps makes a root old in a moment, and not three days of use.
 DAYS_OF_EVIDENCE = 3

@@ -8,9 +8,10 @@ from typing import Literal
 from dis_store import result_links
 from dis_store.digest import Digest
 from dis_store.foundation import Foundation
-from dis_store.last_use import LastUse, last_uses
 from dis_store.marking import Graph, Marking
-from dis_store.roots import Root, survey_roots
+from dis_store.root_survey import survey_roots
+from dis_store.roots import Root
+from dis_store.use_history import LastUse, last_uses
 
 RootKind = Literal["named", "automatic", "link"]
 

@@ -1,6 +1,6 @@
 """Roots: the names that keep objects from garbage collection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,8 +15,8 @@ from dis_store.path_rules import check_path
 from dis_store.records import decode_record, encode_record, write_record
 
 FORMAT = 1
-_SUFFIX = ".json"
-MAX_NAME_BYTES = 255 - len(_SUFFIX)
+SUFFIX = ".json"
+MAX_NAME_BYTES = 255 - len(SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _fault_of_name(name: str) -> str | None:
         return "it holds a slash, which makes it a path"
     if name.startswith(("-", ".")):
         return f"it begins with {name[0]!r}"
-    if name.endswith((_SUFFIX, ".tar", ".tgz")) or ".tar." in name:
+    if name.endswith((SUFFIX, ".tar", ".tgz")) or ".tar." in name:
         return "its ending makes it a path"
     try:
         check_path(name)
@@ -150,56 +150,15 @@ def read_root(layout: Layout, name: str) -> Root | None:
         raise DamagedRootError(
             error.what,
             cause=f"{path}: {error.cause}",
-            hint=_remedy([name]),
+            hint=remedy([name]),
         ) from error
 
 
-def _remedy(names: Sequence[str]) -> str:
+def remedy(names: Sequence[str]) -> str:
+    """Return what to do about damaged roots."""
     import shlex
 
     return f"put back a copy, or give up what was kept: dis root remove {shlex.join(names)}"
-
-
-@dataclass(frozen=True)
-class RootSurvey:
-    """All named roots, by name: those that can be read, and what is wrong with the others."""
-
-    good: Mapping[str, Root]
-    damaged: Mapping[str, IntegrityError]
-
-
-def survey_roots(layout: Layout) -> RootSurvey:
-    """Read all named roots, and let the damaged ones stop nobody."""
-    good: dict[str, Root] = {}
-    damaged: dict[str, IntegrityError] = {}
-    for path in sorted(layout.room("roots").glob(f"*{_SUFFIX}")):
-        name = path.name.removesuffix(_SUFFIX)
-        try:
-            root = read_root(layout, name)
-        except IntegrityError as error:
-            damaged[name] = error
-        else:
-            if root is not None:
-                good[name] = root
-    return RootSurvey(good, damaged)
-
-
-def read_roots(layout: Layout) -> dict[str, Root]:
-    """Return all named roots, by name.
-
-    Raises:
-        IntegrityError: Records are damaged. Nobody may guess what they kept.
-    """
-    survey = survey_roots(layout)
-    if len(survey.damaged) > 1:
-        raise DamagedRootError(
-            f"{len(survey.damaged)} roots are damaged",
-            cause="\n".join(map(str, survey.damaged.values())),
-            hint=_remedy(list(survey.damaged)),
-        )
-    for error in survey.damaged.values():
-        raise error
-    return dict(survey.good)
 
 
 def remove_root(foundation: Foundation, name: str) -> None:

@@ -15,7 +15,7 @@ from dis_store.layout import Layout
 from dis_store.pace import Pace
 from dis_store.realisations import Realisation
 from dis_store.result_links import survey_links
-from dis_store.roots import survey_roots
+from dis_store.root_survey import survey_roots
 from dis_store.sharded import digests_on_disk, is_directory, sharded_names
 
 MAKE_AGAIN = (

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Dis
-from dis_command.config_files import KEYS, project_path, read_config
+from dis_command.config_files import KEYS, read_config
+from dis_command.config_places import project_path
 from dis_command.settings import Settings
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 

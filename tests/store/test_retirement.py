@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from dis_store import Digest, LastUse, RetirementPolicy, Root, SpaceGoal, Store, last_use
+from dis_store import (
+    Digest,
+    LastUse,
+    RetirementPolicy,
+    Root,
+    SpaceGoal,
+    Store,
+    last_use,
+    use_history,
+)
 from trees import write_text
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
@@ -67,14 +76,14 @@ class Wall:
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     wall = Wall()
-    monkeypatch.setattr(last_use, "_today", wall.today)
+    monkeypatch.setattr(last_use, "today", wall.today)
     monkeypatch.setattr(time, "time_ns", wall.nanoseconds)
     return wall
 
 
 def at(wall: Wall, store: Store, policy: RetirementPolicy) -> list[str]:
     roots = store.roots()
-    return policy.retired(roots, last_use.last_uses(store._foundation.layout, roots), wall.time)
+    return policy.retired(roots, use_history.last_uses(store._foundation.layout, roots), wall.time)
 
 
 def test_what_was_just_used_stays_when_the_clock_jumps_400_days(store: Store, wall: Wall) -> None:
@@ -123,9 +132,9 @@ def test_days_of_a_clock_that_was_ahead_count_no_more(store: Store, wall: Wall) 
         wall.time += timedelta(days=100)
         last_use.note_day(store._foundation.layout)
     wall.time = right + timedelta(days=1)
-    (use,) = last_use.last_uses(store._foundation.layout, ["run"]).values()
+    (use,) = use_history.last_uses(store._foundation.layout, ["run"]).values()
     assert use.days_since == 1
-    last_use.forget_days(store._foundation.layout)
+    use_history.forget_days(store._foundation.layout)
     assert [path.name for path in (store.path / "roots" / "days").iterdir()] == [
         right.date().isoformat()
     ]
@@ -135,17 +144,17 @@ def test_only_so_many_days_are_kept(store: Store, wall: Wall) -> None:
     for _ in range(40):
         last_use.note_day(store._foundation.layout)
         wall.time += timedelta(days=1)
-    last_use.forget_days(store._foundation.layout)
+    use_history.forget_days(store._foundation.layout)
     assert len(list((store.path / "roots" / "days").iterdir())) == 32
 
 
 def test_a_use_of_nothing_is_no_use(store: Store) -> None:
     store.note_use("nobody")
-    assert last_use.last_uses(store._foundation.layout, ["nobody"]) == {}
+    assert use_history.last_uses(store._foundation.layout, ["nobody"]) == {}
     store.set_root("run", Root(write_text(store, "run")))
     for name in ("no day", "2026-99-99"):
         (store.path / "roots" / "days" / name).touch()
-    assert last_use.last_uses(store._foundation.layout, ["run"])["run"].days_since == 0
+    assert use_history.last_uses(store._foundation.layout, ["run"])["run"].days_since == 0
 
 
 def test_room_is_made_by_the_roots_that_were_used_longest_ago(

@@ -10,12 +10,14 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.manifest import json_pointer
-from dis_derivations.manifest.overrides import Override, apply_override, parse_override
 from dis_store import strict_json
 from dis_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from dis_derivations.manifest.overrides import Override
 
 BASE_KEY = "x_base_manifest"
 MAX_BASES = 16
@@ -45,10 +47,10 @@ class RawManifest:
     path: Path
     files: tuple[SourceFile, ...]
     documents: tuple[Mapping[str, Any], ...]
-    overrides: tuple[Override, ...]
+    overrides: "tuple[Override, ...]"
     document: Mapping[str, Any]
 
-    def origin(self, pointer: str) -> SourceFile | Override:
+    def origin(self, pointer: str) -> "SourceFile | Override":
         """Return who wrote the member `pointer`, or what should hold it where it is missing."""
         for override in reversed(self.overrides):
             if f"{pointer}/".startswith(f"{override.pointer}/"):
@@ -67,7 +69,7 @@ class RawManifest:
         The path returned is absolute. An override's path begins at the working directory.
         """
         origin = self.origin(pointer)
-        directory = Path.cwd() if isinstance(origin, Override) else real_path(origin.path).parent
+        directory = real_path(origin.path).parent if isinstance(origin, SourceFile) else Path.cwd()
         return real_path(directory / value)
 
 
@@ -78,15 +80,31 @@ def read_manifest_files(path: Path, overrides: Sequence[str] = ()) -> RawManifes
         InvalidInputError: A file is missing, unreadable or not one strict JSON object; bases form a
             cycle or a chain longer than `MAX_BASES`; an override is malformed.
     """
-    parsed = tuple(parse_override(text) for text in overrides)
+    parsed = _parsed(overrides)
     files, documents = _read_chain(path)
     document: dict[str, Any] = {}
     for layer in reversed(documents):
         document = merge(document, layer)
     document.pop(BASE_KEY, None)
-    for override in parsed:
+    return RawManifest(path, files, documents, parsed, _overridden(document, parsed))
+
+
+def _parsed(overrides: Sequence[str]) -> "tuple[Override, ...]":
+    if not overrides:
+        return ()
+    from dis_derivations.manifest.overrides import parse_override
+
+    return tuple(parse_override(text) for text in overrides)
+
+
+def _overridden(document: dict[str, Any], overrides: "Sequence[Override]") -> dict[str, Any]:
+    if not overrides:
+        return document
+    from dis_derivations.manifest.overrides import apply_override
+
+    for override in overrides:
         document = apply_override(document, override)
-    return RawManifest(path, files, documents, parsed, document)
+    return document
 
 
 def real_path(path: Path) -> Path:
