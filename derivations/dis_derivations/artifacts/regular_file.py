@@ -5,13 +5,22 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from dis_store.errors import InvalidInputError
+from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
 
 class UnreadableWeightsError(InvalidInputError):
     """A weight file cannot be read, is truncated, contradicts itself, or is no safetensors file."""
 
     code = "E0220"
+
+
+class UnsupportedWeightsError(UnfitEnvironmentError):
+    """A file of a model has a format, or holds something, that this version does not handle.
+
+    The cause names it: of a GGUF file an architecture, a number format, a tokenizer or a setting.
+    """
+
+    code = "E0520"
 
 
 def open_regular(path: Path, *, name: str) -> BinaryIO:

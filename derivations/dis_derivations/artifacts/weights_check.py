@@ -10,9 +10,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from dis_derivations.artifacts.gguf_types import GGUF_SUFFIX
 from dis_derivations.artifacts.pickle_content import HEAD_BYTES, TAIL_BYTES, unsafe_content
 from dis_derivations.artifacts.regular_file import (
     UnreadableWeightsError,
+    UnsupportedWeightsError,
     open_regular,
     unreadable,
 )
@@ -24,7 +26,7 @@ from dis_derivations.artifacts.shard_index import (
     decode_index,
 )
 from dis_store import strict_json
-from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import InvalidInputError
 
 MAX_JSON_BYTES = 64 << 20
 """The longest index or configuration that is read."""
@@ -44,12 +46,6 @@ class UnsafeWeightsError(InvalidInputError):
     code = "E0221"
 
 
-class UnsupportedWeightsError(UnfitEnvironmentError):
-    """A file of a model has a format that this version does not handle."""
-
-    code = "E0520"
-
-
 def check_weight_file(name: str, source: Path, *, allow_remote_code: bool = False) -> None:
     """Refuse a file of a model that runs code when loaded, or that is not what its name says.
 
@@ -61,22 +57,22 @@ def check_weight_file(name: str, source: Path, *, allow_remote_code: bool = Fals
     Raises:
         UnsafeWeightsError: It is a pickle by name or by content, Python code, or a configuration
             that has code loaded (`auto_map`).
-        UnreadableWeightsError: It is a *.safetensors that does not parse, or cannot be read.
+        UnreadableWeightsError: It is a *.safetensors or *.gguf that does not parse, or cannot be read.
         InvalidIndexError: It is an index that names anything but plain safetensors files.
         InvalidInputError: It is a configuration that is not strict JSON.
-        UnsupportedWeightsError: It is a GGUF file.
+        UnsupportedWeightsError: It is a GGUF file that cannot be converted, or one that is called something else.
     """
-    suffix = PurePosixPath(name.rstrip(" .").lower()).suffix
-    if suffix in _PICKLE_SUFFIXES:
-        raise _pickle_refused(name, f"files that end in {suffix} hold pickles")
-    if suffix in _CODE_SUFFIXES and not allow_remote_code:
-        raise _code_refused(name, "it is code, which a loader may import")
+    check_name(name, allow_remote_code=allow_remote_code)
+    suffix = _suffix(name)
     head, tail = _ends(name, source)
-    if suffix == ".gguf" or head.startswith(_GGUF_MAGICS):
+    if suffix == GGUF_SUFFIX:
+        _check_gguf(name, source)
+        return
+    if head.startswith(_GGUF_MAGICS):
         raise UnsupportedWeightsError(
             f"{name} is a GGUF file",
-            cause="GGUF weights are not available in this version of dis",
-            hint="use the publisher's safetensors version of this model",
+            cause=f"such a file is taken for weights when its name ends in {GGUF_SUFFIX}",
+            hint="rename it, and name it as the one file of model.weights.files",
         )
     if head.startswith(_LFS_POINTER):
         raise UnreadableWeightsError(
@@ -87,6 +83,19 @@ def check_weight_file(name: str, source: Path, *, allow_remote_code: bool = Fals
     elif found := unsafe_content(head, tail):
         raise _pickle_refused(name, f"by its content it is {found}")
     _check_json(name, source, allow_remote_code)
+
+
+def check_name(name: str, *, allow_remote_code: bool = False) -> None:
+    """Refuse a file of a model by its name, before there are bytes of it.
+
+    Raises:
+        UnsafeWeightsError: By its name it is a pickle or Python code.
+    """
+    suffix = _suffix(name)
+    if suffix in _PICKLE_SUFFIXES:
+        raise _pickle_refused(name, f"files that end in {suffix} hold pickles")
+    if suffix in _CODE_SUFFIXES and not allow_remote_code:
+        raise _code_refused(name, "it is code, which a loader may import")
 
 
 def check_checkpoint(files: Mapping[str, Path]) -> None:
@@ -101,7 +110,9 @@ def check_checkpoint(files: Mapping[str, Path]) -> None:
             puts there, a shard holds a tensor that its index does not name, or a tensor is in
             two files.
         UnreadableWeightsError: A *.safetensors does not parse.
+        UnsupportedWeightsError: There is a GGUF file among others.
     """
+    _check_gguf_alone(files)
     holders = {
         name: read_header(source, name=name).tensors.keys()
         for name, source in sorted(files.items())
@@ -111,6 +122,26 @@ def check_checkpoint(files: Mapping[str, Path]) -> None:
     for name, source in sorted(files.items()):
         if name.endswith(SHARD_SUFFIX + INDEX_SUFFIX):
             _check_shards(name, decode_index(_json_bytes(name, source), name=name), holders)
+
+
+def _suffix(name: str) -> str:
+    return PurePosixPath(name.rstrip(" .").lower()).suffix
+
+
+def _check_gguf(name: str, source: Path) -> None:
+    from dis_derivations.conversion.gguf_checkpoint import read_checkpoint
+
+    read_checkpoint(source, name=name)
+
+
+def _check_gguf_alone(files: Collection[str]) -> None:
+    for name in sorted(files):
+        if name.lower().endswith(GGUF_SUFFIX) and len(files) > 1:
+            raise UnsupportedWeightsError(
+                f"{name} is one of {len(files)} files of weights",
+                cause="a GGUF file holds a whole model, and is converted alone",
+                hint="list one file in model.weights.files; parts are merged by: llama-gguf-split --merge",
+            )
 
 
 def _check_no_tensor_twice(holders: Mapping[str, Collection[str]]) -> None:

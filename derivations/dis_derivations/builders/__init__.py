@@ -10,11 +10,13 @@ def standard_builders() -> Mapping[str, Builder]:
     from dis_derivations.builders.closure import ClosureBuilder
     from dis_derivations.builders.files import FilesBuilder
     from dis_derivations.builders.generation import GenerationBuilder
+    from dis_derivations.builders.gguf import GgufBuilder
     from dis_derivations.builders.requests import RequestsBuilder
     from dis_derivations.builders.run import RunBuilder
 
     return {
         "files": FilesBuilder(),
+        "gguf": GgufBuilder(),
         "requests": RequestsBuilder(),
         "closure": ClosureBuilder(),
         "generation": GenerationBuilder(),

@@ -28,7 +28,9 @@ class FilesBuilder:
             gauge.add(amount)
 
         count_of_files = len(args["files"])
-        with context.store.new_tree(expected_bytes=size, expected_files=count_of_files) as tree:
+        with context.store.new_tree(
+            expected_bytes=size, expected_files=count_of_files, reuses=not context.is_rebuild
+        ) as tree:
             context.sources.fetch(
                 args["kind"], args["files"], tree, context.check_interrupted, count
             )

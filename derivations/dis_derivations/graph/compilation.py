@@ -3,6 +3,9 @@
     weights, tokenizer, config, chat_template ─> closure ─┐
     dataset, tokenizer, chat_template ─> requests ────────┴─> generation ─> run
 
+Weights that are one GGUF file go through `conversion` first, whose outputs then are the parts of the model that the
+lock does not have.
+
 Only what can change a byte of a derivation's compared outputs enters it. A description or an owner
 reaches the `run` alone, so editing one costs no generation; an output directory reaches nothing.
 """
@@ -21,6 +24,7 @@ from dis_derivations.manifest.artifact_groups import (
     DATASET,
     TOKENIZER,
     WEIGHTS,
+    is_gguf,
 )
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.tokenization.library_versions import library_versions
@@ -35,8 +39,8 @@ FIXED_OUTPUTS = {
     "chat_template": CHAT_TEMPLATE,
     "dataset": DATASET,
 }
-# Every target that a manifest may have; a chat template and a dataset not all of them do.
-TARGETS = ("run", "generation", "requests", "closure", *FIXED_OUTPUTS)
+# Every target that a manifest may have; a conversion, a chat template and a dataset not all of them do.
+TARGETS = ("run", "generation", "requests", "closure", "conversion", *FIXED_OUTPUTS)
 _MODEL_PARTS = ("weights", "tokenizer", "config", "chat_template")
 _REQUIRED = ("weights", "tokenizer", "config")
 
@@ -58,16 +62,18 @@ def compile_graph(loaded: LoadedManifest, lock: Lock, present: Lock | None = Non
     name = document["metadata"]["name"]
     engine = engine_kind(document["runtime"]["execution"]["backend"])
     fixed = _fixed_outputs(name, lock if present is None else present)
-    requests = _requests(name, document, fixed)
-    closure = _closure(name, document, engine, fixed)
+    conversion = _conversion(name, fixed["weights"]) if "weights" in fixed else None
+    inputs = _inputs(name, fixed, conversion)
+    requests = _requests(name, document, inputs)
+    closure = _closure(name, document, engine, inputs)
     generation = _generation(name, document, engine, closure, requests)
     made = {"closure": closure, "requests": requests, "results": generation}
-    run = _run(loaded, _lock_args(lock, present), engine, fixed, made)
-    derivations = [*fixed.values(), requests, closure, generation, run]
-    targets = {label: derivation.digest for label, derivation in fixed.items()}
-    for derivation in (requests, closure, generation, run):
-        targets[derivation.builder] = derivation.digest
-    return graph_of(derivations, targets)
+    run = _run(loaded, _lock_args(lock, present), engine, inputs, made)
+    targets = {**fixed, **({} if conversion is None else {"conversion": conversion})}
+    targets |= {each.builder: each for each in (requests, closure, generation, run)}
+    return graph_of(
+        targets.values(), {label: derivation.digest for label, derivation in targets.items()}
+    )
 
 
 def _fixed_outputs(name: str, lock: Lock) -> dict[str, Derivation]:
@@ -97,12 +103,43 @@ def _fixed_outputs(name: str, lock: Lock) -> dict[str, Derivation]:
                 outputs=("out",),
                 compared=("out",),
             )
-    if missing := [label for label in _REQUIRED if label not in found]:
+    return found
+
+
+def _conversion(name: str, weights: Derivation) -> Derivation | None:
+    """Return what makes a checkpoint of weights that are a GGUF file; None for any others."""
+    if not is_gguf([str(file["path"]) for file in weights.args["files"]]):
+        return None
+    return Derivation(
+        name=f"{name}-conversion",
+        builder="gguf",
+        builder_version=1,
+        inputs={"gguf": _out(weights)},
+        args={},
+        platform="any",
+        outputs=(*_MODEL_PARTS, "log"),
+        compared=_MODEL_PARTS,
+    )
+
+
+def _inputs(
+    name: str, fixed: Mapping[str, Derivation], conversion: Derivation | None
+) -> dict[str, OutputReference]:
+    """Return where each part of the model, and the dataset, come from.
+
+    Raises:
+        InvalidInputError: A part that every model has comes from nowhere.
+    """
+    inputs = {label: _out(derivation) for label, derivation in fixed.items()}
+    if conversion is not None:
+        converted = {label: _out(conversion, label) for label in _MODEL_PARTS}
+        inputs = {**converted, **inputs, "weights": converted["weights"]}
+    if missing := [label for label in _REQUIRED if label not in inputs]:
         raise InvalidInputError(
             f"the lock of {name} has no {', '.join(missing)}",
             hint="lock the manifest again: dis lock CONFIG",
         )
-    return found
+    return inputs
 
 
 def _out(derivation: Derivation, output: str = "out") -> OutputReference:
@@ -110,7 +147,7 @@ def _out(derivation: Derivation, output: str = "out") -> OutputReference:
 
 
 def _requests(
-    name: str, document: Mapping[str, Any], fixed: Mapping[str, Derivation]
+    name: str, document: Mapping[str, Any], inputs: Mapping[str, OutputReference]
 ) -> Derivation:
     inference = document["inference"]
     spec = {
@@ -119,7 +156,7 @@ def _requests(
         if key in inference
     }
     args: dict[str, Any] = {"spec": without_extensions(spec), "libraries": library_versions()}
-    if "dataset" in fixed:
+    if "dataset" in inputs:
         args["dataset_format"] = inference["dataset"].get("format", "conversations")
     if "pinned_date" in inference:
         args["pinned_date"] = inference["pinned_date"]
@@ -128,9 +165,9 @@ def _requests(
         builder="requests",
         builder_version=1,
         inputs={
-            label: _out(fixed[label])
+            label: inputs[label]
             for label in ("tokenizer", "chat_template", "dataset")
-            if label in fixed
+            if label in inputs
         },
         args=args,
         platform="any",
@@ -140,14 +177,17 @@ def _requests(
 
 
 def _closure(
-    name: str, document: Mapping[str, Any], engine: EngineKind, fixed: Mapping[str, Derivation]
+    name: str,
+    document: Mapping[str, Any],
+    engine: EngineKind,
+    inputs: Mapping[str, OutputReference],
 ) -> Derivation:
     engine_args = document["vllm"].get("engine_args", {})
     return Derivation(
         name=f"{name}-closure",
         builder="closure",
         builder_version=1,
-        inputs={label: _out(fixed[label]) for label in _MODEL_PARTS if label in fixed},
+        inputs={label: inputs[label] for label in _MODEL_PARTS if label in inputs},
         args={
             "engine": {
                 "name": engine.name,
@@ -197,11 +237,10 @@ def _run(
     loaded: LoadedManifest,
     lock_args: Mapping[str, Any],
     engine: EngineKind,
-    fixed: Mapping[str, Derivation],
+    inputs: Mapping[str, OutputReference],
     made: Mapping[str, Derivation],
 ) -> Derivation:
-    inputs = {label: _out(derivation) for label, derivation in fixed.items()}
-    inputs |= {
+    built = {
         label: _out(derivation, "results" if label == "results" else "out")
         for label, derivation in made.items()
     }
@@ -209,7 +248,7 @@ def _run(
         name=str(loaded.document["metadata"]["name"]),
         builder="run",
         builder_version=1,
-        inputs=inputs,
+        inputs={**inputs, **built},
         args={
             "manifest": dict(loaded.used),
             "manifest_id": str(loaded.manifest_id),

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dis_derivations.manifest import json_pointer
+from dis_derivations.manifest.artifact_groups import is_gguf
 from dis_derivations.manifest.faults import Fault
 
 MAX_PROMPTS_WITHOUT_DATASET = 100
 _GROUPS = ("weights", "tokenizer", "config")
+_SEARCHED = frozenset({"local", "huggingface"})
 
 Rule = Callable[[Mapping[str, Any]], Iterator[Fault]]
 
@@ -128,20 +130,32 @@ def _server_has_an_address(document: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _files_are_listed(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """Only a local directory can be looked into; any other source must list its files."""
+    """Only what tells which files it has can be looked into; any other source must list its files.
+
+    What comes out of a GGUF file is no file of its own.
+    """
     weights_type = json_pointer.get(document, "/model/weights/source/type")
+    converted = _is_converted(document)
     for group in _GROUPS:
         own = json_pointer.get(document, f"/model/{group}/source/type")
         kind = own if isinstance(own, str) else weights_type
+        if converted and group != "weights" and not isinstance(own, str):
+            continue
         if (
             isinstance(kind, str)
-            and kind != "local"
+            and kind not in _SEARCHED
             and not _list(document, f"/model/{group}/files")
         ):
             yield Fault(
                 f"/model/{group}",
-                f"must list its 'files', because its source is {kind!r} and not 'local'",
+                f"must list its 'files', because its source is {kind!r}, which does not tell what it has",
             )
+
+
+def _is_converted(document: Mapping[str, Any]) -> bool:
+    places = range(len(_list(document, "/model/weights/files")))
+    paths = [json_pointer.get(document, f"/model/weights/files/{index}/path") for index in places]
+    return is_gguf([str(path) for path in paths])
 
 
 def _each_file_is_named_once(document: Mapping[str, Any]) -> Iterator[Fault]:

@@ -5,11 +5,12 @@ The weights' source holds for tokenizer, config and chat template too, unless th
 the source; for the dataset it is the file itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dis_derivations.artifacts.gguf_types import GGUF_SUFFIX
 from dis_derivations.manifest.text_forms import declared_sha256, is_unset
 from dis_store.digest import Sha256
 
@@ -77,6 +78,7 @@ class DeclaredSource:
     repository: str | None
     revision: str | None
     url: str | None
+    mirrors: tuple[str, ...]
     local_path: str | None
     location: Path | None
     field: str
@@ -108,6 +110,11 @@ class ArtifactGroup:
         return bool(self.files) and all(file.sha256 is not None for file in self.files)
 
 
+def is_gguf(paths: Collection[str]) -> bool:
+    """Tell whether weights are one GGUF file, from the paths of their files; it brings the rest of the model along."""
+    return len(paths) == 1 and all(path.lower().endswith(GGUF_SUFFIX) for path in paths)
+
+
 def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
     """Return the artifacts whose files dis can pin, in the order of the graph."""
     model = loaded.manifest.model
@@ -117,6 +124,12 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
         return weights if source is None else _source(loaded, f"/model/{block}/source", source)
 
     template = model.chat_template
+    converted = is_gguf([entry.path for entry in model.weights.files])
+
+    def looked_for(source: "FileSource | None", *names: str) -> tuple[str, ...]:
+        # What lies beside a GGUF file is not the model in it; it is taken where the manifest names it.
+        return () if converted and source is None else names
+
     groups = [
         ArtifactGroup(
             name=WEIGHTS,
@@ -131,23 +144,23 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             label="tokenizer",
             source=own("tokenizer", model.tokenizer.source),
             files=_files("/model/tokenizer/files", model.tokenizer.files),
-            found=FOUND_FILES["tokenizer"],
-            needed="*",
+            found=looked_for(model.tokenizer.source, *FOUND_FILES["tokenizer"]),
+            needed=None if converted else "*",
         ),
         ArtifactGroup(
             name=CONFIG,
             label="config",
             source=own("config", model.config.source),
             files=_files("/model/config/files", model.config.files),
-            found=FOUND_FILES["config"],
-            needed="config.json",
+            found=looked_for(model.config.source, *FOUND_FILES["config"]),
+            needed=None if converted else "config.json",
         ),
         ArtifactGroup(
             name=CHAT_TEMPLATE,
             label="chat_template",
             source=own("chat_template", template.source),
             files=_files_of_template(template.file),
-            found=(CHAT_TEMPLATE_FILE,),
+            found=looked_for(template.source, CHAT_TEMPLATE_FILE),
         ),
     ]
     dataset = _dataset(loaded)
@@ -181,6 +194,7 @@ def _source(
         repository=source.repository,
         revision=source.revision,
         url=source.url,
+        mirrors=tuple(source.mirrors),
         local_path=path,
         location=None if path is None else loaded.locate(located, path),
         field=pointer,

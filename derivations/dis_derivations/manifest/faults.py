@@ -32,7 +32,7 @@ class PlacedFault:
 
     def __str__(self) -> str:
         if isinstance(self.origin, Override):
-            place = f"--set {self.origin.text[:_SHOWN_CHARACTERS]}"
+            place = f"--set {_without_address(self.origin.text)[:_SHOWN_CHARACTERS]}"
         else:
             place = _shown(self.origin.path)
             if self.position is not None:
@@ -80,6 +80,11 @@ def _place(raw: RawManifest, fault: Fault) -> PlacedFault:
         pointer = json_pointer.parent(pointer)
         position = find_position(text, pointer)
     return PlacedFault(fault, origin, position)
+
+
+def _without_address(text: str) -> str:
+    """Return an override without its value where that may be an address, which may hold a password."""
+    return f"{text.partition('=')[0]}=…" if "://" in text else text
 
 
 def _shown(path: Path) -> str:

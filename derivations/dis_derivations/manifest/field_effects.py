@@ -252,7 +252,7 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
         Effect.ENFORCED,
         "kind of source that `weights` (where it is required), `tokenizer`, `config` or "
         "`chat_template` has",
-        "unless `local` or with `local_path`",
+        "unless `local`, `url`, `huggingface`, `pypi` or with `local_path`",
         "fetching from … is not available in this version of dis",
     ),
     *_rows(
@@ -264,20 +264,22 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     FieldEffect(
         "model.*.source.revision",
         Effect.ENFORCED,
-        "commit of a `huggingface` repository: 40 hexadecimal digits",
-        "when it can move",
+        "branch, tag or commit of a `huggingface` repository, whose commit the lock pins; version of a `pypi` package, "
+        "the newest where there is none",
+        "when it is no commit beside a `local_path`",
         "its revision '…' is a branch or tag, which can move, and no commit",
     ),
     *_rows(
         Effect.RECORDED,
         "model.*.source.",
-        url="address, for `url`; *where* once every file from it has a digest",
+        url="address, for `url`: of a directory, ending with `/`, or of one file; https, or http on this machine; "
+        "no password and no query; *where* once every file from it has a digest",
     ),
     *_rows(
         Effect.WHERE,
         "model.*.source.",
         local_path="directory that holds the files; required for `local`",
-        mirrors="other places with the same bytes; none is asked in this version",
+        mirrors="other addresses of the same, for `url`, asked in this order where the one before fails",
     ),
     _refused("model.weights.source.remote_code_commit", "commit of the model's own code", _CODE),
     _refused("model.weights.source.remote_code_digest", "SHA-256 of that code", _CODE),

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,8 @@ QUICKSTART_MODEL = Path("configs", "quickstart", "model")
 QUESTIONS = ("Tell me about foxes.", "What is seven plus five?")
 # Enough to see that it works; the first run of a new model should not take an hour.
 MAX_TOKENS, MAX_MODEL_LENGTH = 32, 2048
-# What most repositories have; a manifest of a repository that nobody has looked into begins with them.
-USUAL_FILES: Mapping[str, tuple[str, ...]] = {
-    "weights": ("model.safetensors",),
-    "tokenizer": ("tokenizer.json", "tokenizer_config.json"),
-    "config": ("config.json", "generation_config.json"),
-}
+# The branch that a repository of a hub has; the lock pins the commit.
+DEFAULT_REVISION = "main"
 
 _CONFIG_BYTES = 1 << 20
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -37,12 +33,16 @@ class ChosenModel:
     Attributes:
         directory: Where its files are on this machine; None where they are not.
         repository: Its name on the Hugging Face Hub; None for a model that is only a directory.
-        revision: The commit there.
+        revision: The branch, tag or commit there.
+        config: Its configuration as the hub has it; empty where that is not known.
+        has_chat_template: Whether the hub says that it has one.
     """
 
     directory: Path | None
     repository: str | None = None
     revision: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    has_chat_template: bool = False
 
     @property
     def name(self) -> str:
@@ -85,6 +85,8 @@ def choose_model(
             cause="it has no config.json" if directory.is_dir() else "there is no such directory",
             hint="name a directory in Hugging Face's form: --model-dir DIR",
         )
+    if repository is not None and directory is None:
+        return ChosenModel(None, repository, revision or DEFAULT_REVISION)
     return ChosenModel(directory, repository, revision)
 
 
@@ -99,7 +101,9 @@ def initial_manifest(model: ChosenModel, output: Path, *, created_at: str) -> di
     Raises:
         InvalidInputError: The model's config.json is not strict JSON.
     """
-    config = {} if model.directory is None else _document(model.directory / "config.json")
+    config = model.config
+    if model.directory is not None:
+        config = _document(model.directory / "config.json")
     context = config.get("max_position_embeddings")
     length = min(context, MAX_MODEL_LENGTH) if type(context) is int and context > 0 else None
     return {
@@ -162,11 +166,9 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 def _model(model: ChosenModel, output: Path) -> dict[str, Any]:
-    """Return the block `model`; a repository must list its files, a directory is looked into."""
-    if model.repository is None:
+    """Return the block `model`; the files of a repository are listed where they are at hand, and found otherwise."""
+    if model.repository is None or model.directory is None:
         files: dict[str, list[str]] = {block: [] for block in FOUND_FILES}
-    elif model.directory is None:
-        files = {block: list(names) for block, names in USUAL_FILES.items()}
     else:
         names = sorted(entry.name for entry in model.directory.iterdir() if entry.is_file())
         files = {
@@ -200,7 +202,9 @@ def _path(directory: Path, output: Path) -> str:
 def _requests(model: ChosenModel, length: int | None) -> list[dict[str, Any]]:
     most = MAX_TOKENS if length is None else max(1, min(MAX_TOKENS, length // 4))
     sampling = {"temperature": 0.0, "max_tokens": most}
-    chat = model.directory is not None and _has_chat_template(model.directory)
+    chat = model.has_chat_template
+    if model.directory is not None:
+        chat = _has_chat_template(model.directory)
     return [
         {
             "id": f"prompt-{index}",

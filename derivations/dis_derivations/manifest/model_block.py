@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from dis_derivations.manifest.block import Block, Items
-from dis_derivations.manifest.scalars import DigestText, FilePath, NonEmpty
+from dis_derivations.manifest.scalars import Address, DigestText, FilePath, NonEmpty
 from dis_derivations.manifest.text_forms import declared_sha256
 from dis_store.digest import Sha256
 
@@ -27,6 +27,7 @@ class FileSource(Block):
         repo: The name of the repository; `id` is the same under an older name.
         revision: A commit of the repository.
         local_path: A directory that holds the files; for a `local` source, the source itself.
+        url: Where the files are: of a directory, ending with `/`, or of one file.
         mirrors: Other places with the same bytes.
     """
 
@@ -34,9 +35,9 @@ class FileSource(Block):
     repo: NonEmpty | None = None
     id: NonEmpty | None = None
     revision: NonEmpty | None = None
-    url: NonEmpty | None = None
+    url: Address | None = None
     local_path: NonEmpty | None = None
-    mirrors: Items[NonEmpty] = ()
+    mirrors: Items[Address] = ()
 
     @property
     def repository(self) -> str | None:

@@ -16,9 +16,15 @@ from dis_derivations.manifest.text_forms import (
     check_name,
     check_timestamp,
 )
+from dis_derivations.transport.address import check_declared
 
 NonEmpty = Annotated[str, AfterValidator(check_filled), Field(json_schema_extra={"minLength": 1})]
 Name = Annotated[str, AfterValidator(check_name), Field(json_schema_extra={"minLength": 1})]
+Address = Annotated[
+    str,
+    AfterValidator(check_declared),
+    Field(json_schema_extra={"minLength": 1, "pattern": "^https?://[^@?#]*$"}),
+]
 FilePath = Annotated[
     str, AfterValidator(check_file_path), Field(json_schema_extra={"minLength": 1})
 ]

@@ -38,6 +38,11 @@ def is_commit(revision: str | None) -> bool:
     return revision is not None and _COMMIT.fullmatch(revision) is not None
 
 
+def is_unset_revision(revision: str | None) -> bool:
+    """Return whether no revision is named: it is absent, or written as not yet known."""
+    return revision is None or revision.lower() == "unset"
+
+
 def check_digest(text: str) -> str:
     """Return `text` if it is a SHA-256 digest, or `sha256:unset`, else raise ValueError."""
     if not is_unset(text) and not _DIGEST.fullmatch(text):

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpoints import CheckpointShape
 from dis_derivations.artifacts.pickle_content import HEAD_BYTES
-from dis_derivations.artifacts.safetensors_header import UnreadableWeightsError
+from dis_derivations.artifacts.regular_file import UnreadableWeightsError, UnsupportedWeightsError
 from dis_derivations.artifacts.shard_index import InvalidIndexError
 from dis_derivations.artifacts.weights_check import (
     UnsafeWeightsError,
-    UnsupportedWeightsError,
+    check_checkpoint,
     check_weight_file,
 )
 from dis_store.errors import DisError, InvalidInputError
+from gguf_files import raw_gguf, write_gguf
 from safetensors_bytes import one_byte_tensors
 
 
@@ -136,11 +138,38 @@ def test_a_pointer_in_place_of_a_file_is_explained(tmp_path: Path) -> None:
     assert caught.value.hint == "fetch it: git lfs pull"
 
 
-@pytest.mark.parametrize(("name", "content"), [("m.gguf", b""), ("m.safetensors", b"GGUF\3")])
-def test_gguf_is_refused_as_not_available(tmp_path: Path, name: str, content: bytes) -> None:
-    with pytest.raises(UnsupportedWeightsError, match="not available in this version") as caught:
-        check(tmp_path, name, content)
+def test_a_gguf_file_under_another_name_is_refused_with_the_way_to_use_it(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedWeightsError, match=r"ends in \.gguf") as caught:
+        check(tmp_path, "m.safetensors", b"GGUF\3")
     assert caught.value.exit_code == 5
+
+
+def test_a_gguf_file_is_taken_when_it_can_be_converted(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", CheckpointShape(hidden=32, intermediate=32, layers=1))
+    check_weight_file("m.gguf", path)
+    check_checkpoint({"m.gguf": path})
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "words"),
+    [
+        (b"", UnreadableWeightsError, "truncated"),
+        (b"GGUF" + bytes(60), UnsupportedWeightsError, "version 0"),
+        (raw_gguf(), UnsupportedWeightsError, "the architecture None"),
+    ],
+)
+def test_a_gguf_file_that_cannot_be_converted_is_refused(
+    tmp_path: Path, content: bytes, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        check(tmp_path, "M.GGUF", content)
+
+
+def test_a_gguf_file_among_others_is_refused(tmp_path: Path) -> None:
+    files = dict.fromkeys(("a-00001-of-00002.gguf", "a-00002-of-00002.gguf"), tmp_path)
+    with pytest.raises(UnsupportedWeightsError, match="one of 2 files") as caught:
+        check_checkpoint(files)
+    assert "--merge" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

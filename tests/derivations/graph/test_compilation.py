@@ -125,6 +125,43 @@ def test_other_weights_reach_everything_but_the_requests(compiled: Compile) -> N
     assert changed(compiled(), compiled(files=other)) == {"weights", "closure", "generation", "run"}
 
 
+GGUF = (locked("model.weight", "tiny/m.gguf"), FILES[3])
+
+
+def test_a_gguf_file_is_converted_into_the_parts_that_the_rest_is_made_of(
+    compiled: Compile,
+) -> None:
+    graph = compiled(files=GGUF)
+    assert list(graph.targets) == ["weights", "dataset", "conversion", *ORDER[4:]]
+    conversion = graph.derivations[graph.targets["conversion"]]
+    assert (conversion.builder, conversion.args, conversion.platform) == ("gguf", {}, "any")
+    assert conversion.inputs["gguf"].derivation == graph.targets["weights"]
+    parts = {"weights", "tokenizer", "config", "chat_template"}
+    assert set(conversion.compared) == parts == set(conversion.outputs) - {"log"}
+    for name, used in (
+        ("closure", parts),
+        ("requests", {"tokenizer", "chat_template"}),
+        ("run", parts),
+    ):
+        inputs = graph.derivations[graph.targets[name]].inputs
+        for part in used:
+            assert (inputs[part].derivation, inputs[part].output) == (conversion.digest, part)
+
+
+def test_parts_of_the_model_that_a_lock_has_come_before_those_of_a_gguf_file(
+    compiled: Compile,
+) -> None:
+    graph = compiled(files=(*GGUF, FILES[1]))
+    closure = graph.derivations[graph.targets["closure"]]
+    assert closure.inputs["tokenizer"].derivation == graph.targets["tokenizer"]
+    assert closure.inputs["config"].derivation == graph.targets["conversion"]
+
+
+def test_a_gguf_file_among_others_is_not_converted(compiled: Compile) -> None:
+    with pytest.raises(InvalidInputError, match="has no tokenizer, config"):
+        compiled(files=(*GGUF, locked("model.weight", "more.gguf")))
+
+
 def test_a_lock_without_a_needed_artifact_is_refused(compiled: Compile) -> None:
     with pytest.raises(InvalidInputError, match="has no weights"):
         compiled(files=FILES[1:])

@@ -69,3 +69,13 @@ def test_a_group_is_pinned_when_every_file_has_its_digest(tmp_path: Path) -> Non
     assert not pinned(digest, None)
     assert not pinned(digest, "sha256:unset")
     assert not pinned()
+
+
+def test_what_lies_beside_a_gguf_file_is_not_looked_for(tmp_path: Path) -> None:
+    document = smallest_manifest(model__weights__files=[{"path": "m.gguf"}])
+    found = groups(tmp_path, document)
+    others = [found[name] for name in ("tokenizer", "config", "chat_template")]
+    assert [(group.files, group.found, group.needed) for group in others] == [((), (), None)] * 3
+    named = {"source": {"type": "local", "local_path": "words"}}
+    own = groups(tmp_path, {**document, "model": {**document["model"], "tokenizer": named}})
+    assert "tokenizer.json" in own["tokenizer"].found

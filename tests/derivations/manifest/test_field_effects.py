@@ -143,9 +143,7 @@ REFUSALS: Mapping[str, Sequence[str]] = {
     "runtime.execution.backend": ["runtime.execution.backend=vllm"],
     "runtime.profile": ["runtime.profile=regulated"],
     "vllm.engine_args.trust_remote_code": [*CODE, "vllm.engine_args.trust_remote_code=true"],
-    "model.*.source.type": [
-        'inference.dataset.source={"type":"url","url":"https://example.org/prompts.json"}'
-    ],
+    "model.*.source.type": ['inference.dataset.source={"type":"oci","repo":"example.org/prompts"}'],
     "model.*.source.revision": [
         f'{SOURCE}={{"type":"huggingface","repo":"org/name","local_path":"configs/quickstart/model"}}',
         f"{SOURCE}.revision=main",

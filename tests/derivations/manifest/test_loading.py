@@ -107,7 +107,7 @@ def test_each_block_is_required(tmp_path: Path) -> None:
         ("/model/weights/source", {"type": "url"}, "must have 'url' for the source type 'url'"),
         ("/model/weights/source", {"type": "torrent"}, "must be 'huggingface', 'local'"),
         ("/model/weights/source", {"type": "huggingface", "repo": "a", "id": "b"}, "and they differ"),
-        ("/model/weights/source", {"type": "huggingface", "repo": "a"}, "must list its 'files'"),
+        ("/model/weights/source", {"type": "oci", "repo": "a"}, "must list its 'files'"),
         ("/model/weights/files", [{"path": "../secret"}], "must be a path below"),
         ("/model/weights/files", [{"path": "/etc/passwd"}], "must be a path below"),
         ("/model/weights/files", [{"path": "a\\b"}], "must be a path below"),

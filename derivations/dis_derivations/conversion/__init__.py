@@ -1,0 +1,1 @@
+"""Turning weights of other forms into the form of Hugging Face, exactly."""
