@@ -15,7 +15,10 @@ MODULES = (
     "dis_derivations.lock.refusals",
     "dis_derivations.manifest.faults",
     "dis_derivations.runs.output_file",
+    "dis_derivations.sources.hub_client",
     "dis_derivations.tokenization.template_errors",
+    "dis_derivations.transport.address",
+    "dis_derivations.transport.errors",
     "dis_command.errors",
 )
 _CODE = re.compile(r"E\d{4}")

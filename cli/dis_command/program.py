@@ -27,6 +27,12 @@ COMMANDS = {
     "bundle": _entry("bundle", "bundle", "Pack a run into one file.", _RUNS),
     "init": _entry("init", "init", "Write a manifest to begin with.", _MANIFESTS),
     "lock": _entry("lock", "lock", "Pin every file of a manifest to its digest.", _MANIFESTS),
+    "digest-bootstrap": _entry(
+        "digest_bootstrap",
+        "digest_bootstrap",
+        "Fill the digests of a manifest from its files.",
+        _MANIFESTS,
+    ),
     "build": _entry("build", "build", "Build what an engine loads, and describe it.", _MANIFESTS),
     "show-derivation": _entry(
         "show_derivation",

@@ -54,7 +54,17 @@ def dry_run_document(plan: "DryRun") -> dict[str, Any]:
                 "builder": build.builder,
                 "derivation": str(build.derivation),
                 "fetched_bytes": build.fetched_bytes,
+                "from": build.origin or None,
             }
             for build in plan.builds
+        ],
+        "downloads": [
+            {
+                "name": each.artifact,
+                "path": each.path,
+                "size": each.size,
+                "from": each.origin,
+            }
+            for each in plan.downloads
         ],
     }

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from command_line import ROOT
+from served_models import serving
 
 GUIDES = [ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 # A new manifest says when it was made, so that its run has another name every time.
@@ -29,9 +30,12 @@ def without_names(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
-def test_the_transcripts_of_a_guide_are_what_the_commands_print(guide: Path) -> None:
+def test_the_transcripts_of_a_guide_are_what_the_commands_print(
+    guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = guide.read_text("utf-8")
-    found = without_names(transcript().replay(written))
+    with serving(tmp_path / "hf", monkeypatch):
+        found = without_names(transcript().replay(written))
     assert found.splitlines() == without_names(written).splitlines()
 
 

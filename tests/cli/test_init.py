@@ -79,12 +79,14 @@ def test_what_stands_in_the_way_is_said(dis: Dis, tmp_path: Path) -> None:
     assert set(document["remaining"][0]) == {"what", "cause", "hint"}
 
 
-def test_a_model_of_a_hub_needs_its_commit_and_its_files(dis: Dis, tmp_path: Path) -> None:
+def test_a_model_of_a_hub_that_cannot_be_reached_is_written_all_the_same(
+    dis: Dis, tmp_path: Path
+) -> None:
     outcome = dis("init", "--model-id", "org/Some-Name", "--output", "hub.json")
     assert (outcome.code, outcome.out) == (0, "hub.json\n")
-    assert "its revision is unset" in outcome.err
+    assert "org/Some-Name at 'main' cannot be had from the hub" in outcome.err
     source = json.loads((tmp_path / "hub.json").read_bytes())["model"]["weights"]["source"]
-    assert source == {"type": "huggingface", "repo": "org/Some-Name"}
+    assert source == {"type": "huggingface", "repo": "org/Some-Name", "revision": "main"}
 
 
 def test_a_model_of_a_hub_whose_files_are_here_is_ready(dis: Dis, tmp_path: Path) -> None:

@@ -91,6 +91,12 @@ def dis(tmp_path: Path) -> Command:
     return Command(tmp_path / "store", tmp_path / "home")
 
 
+@pytest.fixture(scope="session")
+def command_in() -> Callable[[Path], Command]:
+    """Return a function that makes `dis` with an empty store in a directory."""
+    return lambda place: Command(place / "store", place / "home")
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Command:
     """`dis` with a store in which the quickstart run is realised as `run-a`; tests only add to it."""

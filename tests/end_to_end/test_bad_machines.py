@@ -251,7 +251,7 @@ def test_a_full_disk_loses_nothing_and_the_collector_makes_room(
     assert shutil.disk_usage(small_disk).free <= 1 << 16
     # What is realised can still be had, and deleting needs no room.
     user.does("show", "first")
-    user.does("gc", "--keep-last", "0")
+    user.does("gc", "--keep-last", "0", "--yes")
     (small_disk / "filler").unlink()
     user.does("store", "verify", "--all")
     user.does("realize", "tiny.json", "--set", "inference.n_prompts=2")

@@ -133,10 +133,20 @@ FIELDS: dict[str, tuple[dict[str, Any], int, str]] = {
     "adapters": ({"model.adapters": [{"name": "x"}]}, 5, "model.adapters"),
     "a digest of another kind": ({"inference.dataset.digest": "md5:00"}, 2, "SHA-256"),
     "an unset digest": ({"inference.dataset.digest": "sha256:unset"}, 2, "its digest is unset"),
-    "a moving revision": (
-        {"model.weights.source": {"type": "huggingface", "repo": "a/b", "revision": "main"}},
+    "files that nobody lists": (
+        {"model.weights.source": {"type": "oci", "repo": "a/b"}},
         2,
         "must list its 'files'",
+    ),
+    "a hub that is not there": (
+        {"model.weights.source": {"type": "huggingface", "repo": "a/b", "revision": "main"}},
+        5,
+        "a/b at 'main' cannot be had from the hub",
+    ),
+    "a revision that nobody names": (
+        {"model.weights.source": {"type": "huggingface", "repo": "a/b"}},
+        2,
+        "its revision is unset",
     ),
     "a variable that is none": ({"outputs.directory": "${home}"}, 2, "not ${home}"),
     "a path that is none": ({"model.weights.source.local_path": "a\0b"}, 2, "is not a path"),

@@ -1,5 +1,6 @@
 """`dis init`: a manifest to begin with."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     examples=(
         "dis init",
         "dis init --model-dir ~/models/my-llama --output my-llama.json",
-        "dis init --model-id org/name --model-revision COMMIT --model-dir DIR",
+        "dis init --model-id org/name --model-revision main",
     ),
 )
 @click.option(
@@ -36,7 +37,11 @@ if TYPE_CHECKING:
     help="Where the model's files are.  [default in a checkout: the quickstart model]",
 )
 @click.option("--model-id", metavar="ORG/NAME", help="The model's name on the Hugging Face Hub.")
-@click.option("--model-revision", metavar="COMMIT", help="Its commit there.")
+@click.option(
+    "--model-revision",
+    metavar="REVISION",
+    help="Its branch, tag or commit there.  [default: main]",
+)
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @json_option
 @pass_session
@@ -56,10 +61,19 @@ def init(
     from dis_derivations.lock.readiness import remaining_work
     from dis_derivations.manifest.initial import choose_model, encode, initial_manifest
     from dis_derivations.runs.output_file import write_file
+    from dis_derivations.sources.published_model import published_model
 
     if model_revision is not None and model_id is None:
         raise click.UsageError("--model-revision is of a model on a hub: give --model-id as well")
     model = choose_model(model_dir, model_id, model_revision, working_directory=Path.cwd())
+    if model.directory is None and model.repository is not None and model.revision is not None:
+        published = published_model(model.repository, model.revision)
+        if published is not None:
+            model = replace(
+                model,
+                config=published.config,
+                has_chat_template=published.has_chat_template,
+            )
     target = output if output is not None else Path(f"{model.manifest_name}.json")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     write_file(target, encode(initial_manifest(model, target, created_at=now)), replace=force)

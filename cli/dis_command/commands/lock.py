@@ -14,6 +14,7 @@ from dis_command.command import (
     pass_session,
     set_option,
 )
+from dis_command.lock_checks import show_check
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     examples=(
         "dis lock configs/quickstart.json",
         "dis lock configs/quickstart.json --update model.weight",
+        "dis lock configs/quickstart.json --check",
     ),
 )
 @config_arguments()
@@ -38,24 +40,35 @@ if TYPE_CHECKING:
 @click.option(
     "--update", multiple=True, metavar="NAME", help="Pin this artifact again; repeatable."
 )
+@click.option(
+    "--no-fetch", is_flag=True, help="Take the digests that a hub publishes; fetch no weights."
+)
+@click.option(
+    "--check", is_flag=True, help="Say what would be pinned differently today; change nothing."
+)
 @dry_run_option
 @set_option
 @json_option
 @pass_session
-def lock(
+def lock(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     session: Session,
     config: str | None,
     config_option: str | None,
     output: Path | None,
     update: tuple[str, ...],
+    no_fetch: bool,
+    check: bool,
     dry_run: bool,
     overrides: tuple[str, ...],
-) -> None:
+) -> int:
     """Pin every file of a manifest to its digest.
 
     Prints what was pinned, file by file, or what cannot be pinned and why.
-    Files of local sources are read into the store on the way. What is pinned
-    stays pinned until its source changes in the manifest or --update names it.
+    Files are read into the store on the way. What is pinned stays pinned until
+    its source changes in the manifest or --update names it. A branch or a tag
+    of a hub is pinned by its commit.
+
+    With --check, 0 when all names lead where they led, 1 when one does not.
     """
     from dis_derivations.lock.location import LockLocation
     from dis_derivations.lock.making import make_lock, plan_new_lock
@@ -63,14 +76,24 @@ def lock(
 
     loaded = load_manifest(Path(chosen_config(config, config_option)), overrides)
     location = LockLocation.of(loaded.raw) if output is None else LockLocation(output)
+    if check:
+        if update or no_fetch or dry_run:
+            raise click.UsageError("--check changes nothing: it stands by itself")
+        with session.open_store() as store:
+            return show_check(session, loaded, location, store)
+    fetch = not no_fetch
     if dry_run:
         with session.open_store() as store:
-            _show_plan(session, plan_new_lock(store, loaded, location, update=update))
-        return
+            plan = plan_new_lock(store, loaded, location, update=update, fetch=fetch)
+            _show_plan(session, plan)
+        return 0
     with session.open_store() as store, session.reporting() as reporter:
-        made, path = make_lock(store, loaded, location, update=update, reporter=reporter)
+        made, path = make_lock(
+            store, loaded, location, update=update, fetch=fetch, reporter=reporter
+        )
     session.print_result(lambda: _document(made, path), lambda: _text(made))
     session.say(f"locked {len(made.artifacts)} files in {path}")
+    return 0
 
 
 def _document(lock: "Lock", path: Path) -> dict[str, Any]:

@@ -33,6 +33,11 @@ class GroupPlan:
         """The bytes to read, as far as they are known before."""
         return sum(self.source.size(file.path) or 0 for file in self.files)
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether the bytes of every file are known before."""
+        return all(self.source.size(file.path) is not None for file in self.files)
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -60,7 +65,12 @@ def ingest_group(
         BuildError: A file cannot be read.
     """
     started_at = now()
-    wanted = [WantedFile(file.path) for file in plan.files]
+    # What a server sends is compared at once, so that a mirror can have its turn; a directory's files all together.
+    named = plan.group.source
+    is_remote = named.type in ("url", "huggingface") and named.location is None
+    wanted = [
+        WantedFile(file.path, sha256=file.sha256 if is_remote else None) for file in plan.files
+    ]
     with store.new_tree(expected_bytes=plan.size, expected_files=len(plan.files)) as tree:
         written = plan.source.fetch(wanted, tree, check_interrupted, on_bytes)
         pairs = zip(plan.files, written, strict=True)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
+from dis_derivations.lock.publishing import is_published
 from dis_derivations.lock.resolution import always, plan_lock, resolve_lock
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.events import Reporter
 from dis_derivations.realisation.silence import silent
+from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from dis_store import Store
@@ -35,7 +37,12 @@ class PlannedLock:
 
 
 def plan_new_lock(
-    store: "Store", loaded: LoadedManifest, location: LockLocation, *, update: Collection[str] = ()
+    store: "Store",
+    loaded: LoadedManifest,
+    location: LockLocation,
+    *,
+    update: Collection[str] = (),
+    fetch: bool = True,
 ) -> PlannedLock:
     """Return what `make_lock` would do, reading and writing nothing.
 
@@ -51,7 +58,20 @@ def plan_new_lock(
     same = not plans and resolve_lock(loaded, store, previous=previous) is previous
     if not same:
         location.check_writable()
-    return PlannedLock(location.path, plans, len(kept), written=not same)
+    reads = tuple(plan for plan in plans if fetch or not is_published(plan))
+    return PlannedLock(location.path, reads, len(kept), written=not same)
+
+
+def existing_lock(location: LockLocation, loaded: LoadedManifest) -> Lock:
+    """Return the lock that is there.
+
+    Raises:
+        InvalidInputError: There is none, or it cannot be read.
+    """
+    lock = _previous(location)
+    if lock is None:
+        raise InvalidInputError(f"{loaded.path} has no lock yet", hint=f"dis lock {loaded.path}")
+    return lock
 
 
 def _previous(location: LockLocation) -> Lock | None:
@@ -66,6 +86,7 @@ def make_lock(
     location: LockLocation,
     *,
     update: Collection[str] = (),
+    fetch: bool = True,
     before_reading: Callable[[Sequence[GroupPlan]], None] = always,
     reporter: Reporter = silent,
 ) -> tuple[Lock, Path]:
@@ -76,6 +97,7 @@ def make_lock(
         loaded: The manifest.
         location: Where the lock is, if there is one, and goes. A lock that would not change is not written.
         update: Names of artifacts to pin again.
+        fetch: Whether the files of a hub are fetched; else the digests that it publishes are taken.
         before_reading: Told what is going to be read; may raise to prevent it.
         reporter: Told how much was read.
 
@@ -97,6 +119,7 @@ def make_lock(
         store,
         previous=previous,
         update=update,
+        fetch=fetch,
         before_reading=check_reading,
         reporter=reporter,
     )

@@ -12,6 +12,8 @@ from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.events import Reporter
 from dis_derivations.realisation.silence import silent
+from dis_derivations.sources.hub_repository import Repositories
+from dis_derivations.sources.pypi import LockedWheel
 from dis_derivations.sources.registry import open_source
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def read_present(
     plans = _plan(loaded, lock)
     before_reading(plans)
     found: list[LockedFile] = []
-    with reading(reporter, loaded, plans) as gauge:
+    with reading(reporter, str(loaded.path), plans) as gauge:
         for plan in plans:
             # Nothing is declared of these files, so none can differ from what is declared.
             locked, _ = ingest_group(store, plan, never_interrupted, gauge.add)
@@ -55,11 +57,18 @@ def read_present(
 def _plan(loaded: LoadedManifest, lock: Lock) -> list[GroupPlan]:
     plans: list[GroupPlan] = []
     refused: list[RefusedItem] = []
+    repositories = Repositories()
     for group in artifact_groups(loaded):
         files = _undeclared(group, lock)
         if not files:
             continue
-        source = open_source(group)
+        locked = lock.sources.get(group.name, {})
+        source = open_source(
+            group,
+            commit=locked.get("commit"),
+            wheel=LockedWheel.of_lock(locked, verify=False),
+            repositories=repositories,
+        )
         refused += group_refusals(group, source, files, invented={})
         plans.append(GroupPlan(group, source, files))
     refuse(loaded.path, refused, verbs=("realised", "read"))

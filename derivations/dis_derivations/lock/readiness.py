@@ -27,7 +27,7 @@ def _refusals(loaded: LoadedManifest) -> Iterator[DisError]:
 
     checks: tuple[Callable[[], None], ...] = (
         lambda: preflight.check_manifest(loaded.document),
-        lambda: preflight.check_model(loaded),
+        lambda: preflight.check_model(loaded, ask_hub=True),
         check_lock,
     )
     for check in checks:

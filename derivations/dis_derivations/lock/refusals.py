@@ -1,13 +1,21 @@
 """What cannot be locked, item by item, with the true reason of each."""
 
+import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dis_derivations.artifacts.gguf_types import GGUF_SUFFIX
 from dis_derivations.manifest.artifact_groups import WEIGHTS, ArtifactGroup, DeclaredFile
 from dis_derivations.manifest.loading import LoadedManifest
-from dis_derivations.manifest.text_forms import declared_sha256, is_commit, is_unset
-from dis_derivations.sources.source import Problem, Reason, Source
+from dis_derivations.manifest.text_forms import (
+    declared_sha256,
+    is_commit,
+    is_unset,
+    is_unset_revision,
+)
+from dis_derivations.sources.source import Problem, Reason, Resolving, Source, Unavailable
 from dis_store.digest import Sha256
 from dis_store.errors import InvalidInputError
 
@@ -72,7 +80,7 @@ class LockRefusedError(InvalidInputError):
         super().__init__(
             f"{manifest} cannot be {verbs[0]}, {count} cannot be {verbs[1]}",
             cause="\n".join(f"{item.name} {item.path}: {item.message}" for item in items),
-            hint="\n".join(_hints(items)),
+            hint="\n".join(_hints(manifest, items)),
         )
         self.items = items
 
@@ -112,17 +120,26 @@ def group_refusals(
     files: tuple[DeclaredFile, ...],
     invented: Mapping[str, Sha256],
 ) -> Iterator[RefusedItem]:
-    """Yield why files of a group cannot be locked, as far as it can be told from file headers."""
-    yield from _revision(group)
-    if not files and group.needed is not None:
+    """Yield why files of a group cannot be locked, as far as it can be told before they are read."""
+    revision = _revision(group, source)
+    if revision is not None:
+        yield revision
+    declared = {file.field: _declared_problem(file, invented) for file in files}
+    asks = isinstance(source, Resolving) and not (files and all(declared.values()))
+    unavailable = source.available() if asks else None
+    # What stands in the way of a whole repository is told once, and not for each of its files.
+    if asks and revision is None and unavailable is not None:
+        yield _repository_unavailable(group, unavailable)
+    asked = not asks or (revision is None and unavailable is None)
+    if not files and group.needed is not None and asked:
         yield _nothing_found(group, group.needed, source)
     refused = False
     for file in files:
-        problem = _file_problem(source, file, invented)
+        problem = declared[file.field] or (_file_problem(source, file) if asked else None)
         if problem is not None:
             refused = True
             yield _item(group, file.path, problem, file.field)
-    together = None if refused else source.disagreement([file.path for file in files])
+    together = None if refused or not asked else source.disagreement([file.path for file in files])
     if together is not None:
         yield _item(group, "*", together, group.source.field)
 
@@ -139,34 +156,53 @@ def _nothing_found(group: ArtifactGroup, needed: str, source: Source) -> Refused
     pickles = [name for name in source.listing() if name.endswith(_PICKLES)]
     if group.name == WEIGHTS and pickles:
         message += f"; {pickles[0]} may be pickled weights, which dis does not load"
-    return RefusedItem(group.name, needed, "not_found", message, field)
+    ggufs = [name for name in source.listing() if name.lower().endswith(GGUF_SUFFIX)]
+    hint: str | None = None
+    if group.name == WEIGHTS and ggufs:
+        message += f"; {ggufs[0]} is a GGUF file, which is taken when it is named"
+        entries = json.dumps([{"path": ggufs[0]}], separators=(",", ":"))
+        hint = f"name the file: --set {shlex.quote(f'model.weights.files={entries}')}"
+    return RefusedItem(group.name, needed, "not_found", message, field, hint)
 
 
-def _file_problem(
-    source: Source, file: DeclaredFile, invented: Mapping[str, Sha256]
-) -> Problem | None:
+def _declared_problem(file: DeclaredFile, invented: Mapping[str, Sha256]) -> Problem | None:
     if file.field in invented:
         return Problem("digest_invented", _INVENTED)
-    if file.unset:
-        return Problem("digest_unset", _UNSET)
+    return Problem("digest_unset", _UNSET) if file.unset else None
+
+
+def _file_problem(source: Source, file: DeclaredFile) -> Problem | None:
     if (unavailable := source.available()) is not None:
         unchecked = "" if file.sha256 is None else ", so its declared digest cannot be checked"
         return Problem("source_unavailable", f"{unavailable.reason}{unchecked}")
     return source.problem(file.path)
 
 
-def _revision(group: ArtifactGroup) -> Iterator[RefusedItem]:
-    source = group.source
-    if source.type != "huggingface" or is_commit(source.revision):
-        return
-    path, field = source.repository or "", f"{source.field}/revision"
-    if source.revision is None or source.revision.lower() == "unset":
-        yield RefusedItem(group.name, path, "revision_unset", "its revision is unset", field)
-    else:
-        message = (
-            f"its revision {source.revision!r} is a branch or tag, which can move, and no commit"
-        )
-        yield RefusedItem(group.name, path, "revision_not_a_commit", message, field)
+def _repository_unavailable(group: ArtifactGroup, unavailable: Unavailable) -> RefusedItem:
+    return RefusedItem(
+        group.name,
+        group.source.repository or "",
+        "source_unavailable",
+        unavailable.reason,
+        group.source.field,
+        unavailable.hint,
+    )
+
+
+def _revision(group: ArtifactGroup, source: Source) -> RefusedItem | None:
+    named = group.source
+    if named.type != "huggingface" or is_commit(named.revision):
+        return None
+    path, field = named.repository or "", f"{named.field}/revision"
+    if is_unset_revision(named.revision):
+        return RefusedItem(group.name, path, "revision_unset", "its revision is unset", field)
+    if isinstance(source, Resolving):
+        return None
+    message = (
+        f"its revision {named.revision!r} is a branch or tag, which can move, and no commit; "
+        "a directory does not tell which commit it has"
+    )
+    return RefusedItem(group.name, path, "revision_not_a_commit", message, field)
 
 
 def other_refusals(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterator[RefusedItem]:
@@ -229,17 +265,23 @@ def _unfetchable(
     )
 
 
-def _hints(items: tuple[RefusedItem, ...]) -> Iterator[str]:
+def _hints(manifest: Path, items: tuple[RefusedItem, ...]) -> Iterator[str]:
     reasons = {item.reason for item in items}
     yield from dict.fromkeys(item.hint for item in items if item.hint is not None)
     names = {item.name.partition(".")[0] for item in items if item.reason != "dataset_missing"}
     if reasons & {"digest_unset", "digest_invented"} and "model" in names:
-        yield "leave out digests of files that are at hand: they are computed from local_path"
+        replace = " --replace-existing" if "digest_invented" in reasons else ""
+        yield (
+            "leave such digests of the model's files out, because dis computes them; or fill them: "
+            f"dis digest-bootstrap {shlex.quote(str(manifest))} --in-place{replace}"
+        )
     if reasons & {"source_unavailable", "not_found"} and "model" in names:
         yield "say where the model's files are: --set model.weights.source.local_path=DIR"
     if names & {"python", "cuda", "compiled_extension"}:
         yield "drop packages and CUDA libraries that the engine does not need from the manifest"
     if "dataset_missing" in reasons:
         yield "name the file of prompts: --set inference.dataset.source=FILE"
-    if reasons & {"revision_unset", "revision_not_a_commit"}:
+    if "revision_unset" in reasons:
+        yield "name a branch, a tag or a commit: --set model.weights.source.revision=main"
+    if "revision_not_a_commit" in reasons:
         yield "name the commit: --set model.weights.source.revision=<40 hexadecimal digits>"

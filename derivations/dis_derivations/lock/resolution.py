@@ -3,26 +3,20 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.lock.ingestion import GroupPlan, Mismatch, ingest_group, now
-from dis_derivations.lock.invented_digests import invented_digests
-from dis_derivations.lock.refusals import (
-    RefusedItem,
-    group_refusals,
-    other_refusals,
-    refuse,
-)
-from dis_derivations.lock.staleness import resolved_commits, retrieval_of, stale_artifacts
-from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile, artifact_groups
+from dis_derivations.lock.planning import LockPlan, plan_groups
+from dis_derivations.lock.publishing import is_published, published_group
+from dis_derivations.lock.staleness import retrieval_of, stale_artifacts
+from dis_derivations.manifest.artifact_groups import ArtifactGroup, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
-from dis_derivations.realisation.events import Measure, Reporter
+from dis_derivations.realisation.events import Event, Measure, Reporter
 from dis_derivations.realisation.gauge import Gauge, measured
 from dis_derivations.realisation.silence import silent
-from dis_derivations.sources.registry import open_source
-from dis_derivations.sources.source import Source
+from dis_derivations.sources.pypi import PypiSource
+from dis_derivations.sources.source import Remarking
 from dis_store.errors import InvalidInputError, MismatchError
 
 if TYPE_CHECKING:
@@ -43,6 +37,7 @@ def resolve_lock(
     *,
     previous: Lock | None,
     update: Collection[str] = (),
+    fetch: bool = True,
     check_interrupted: Callable[[], None] = never_interrupted,
     before_reading: Callable[[Sequence[GroupPlan]], None] = always,
     reporter: Reporter = silent,
@@ -55,6 +50,7 @@ def resolve_lock(
         previous: The lock so far. Artifacts whose source did not change keep their resolution,
             unread.
         update: Names of artifacts to resolve again all the same.
+        fetch: Whether the files of a hub are fetched; else the digests that it publishes are taken.
         check_interrupted: Called between files; raises when the user asked to stop.
         before_reading: Told what is going to be read, when nothing of it is refused; may raise to
             prevent it.
@@ -73,38 +69,66 @@ def resolve_lock(
     _check_names(update, groups)
     kept = _kept(loaded, groups, previous, update)
     fresh = [group for group in groups if group.name not in kept]
-    plans = _plan(loaded, fresh)
-    before_reading(plans)
+    plan = plan_groups(loaded, fresh)
+    read = [group for group in plan.groups if fetch or not is_published(group)]
+    before_reading(read)
     found: list[LockedFile] = [file for files in kept.values() for file in files]
-    with reading(reporter, loaded, plans) as gauge:
-        mismatches: list[Mismatch] = []
-        for plan in plans:
-            locked, wrong = ingest_group(store, plan, check_interrupted, gauge.add)
-            found += locked
-            mismatches += wrong
-        _refuse_mismatches(mismatches)
+    found += _published([group for group in plan.groups if group not in read])
+    found += read_groups(store, loaded, read, check_interrupted, reporter)
     lock = Lock(
         manifest_id=loaded.manifest_id,
         generated_at=now(),
         artifacts=tuple(found),
-        sources=resolved_commits(loaded),
+        sources=resolved_sources(groups, plan, previous),
     )
     if previous is not None and replace(lock, generated_at=previous.generated_at) == previous:
         return previous
     return lock
 
 
+def read_groups(
+    store: "Store",
+    loaded: LoadedManifest,
+    plans: Sequence[GroupPlan],
+    check_interrupted: Callable[[], None] = never_interrupted,
+    reporter: Reporter = silent,
+) -> list[LockedFile]:
+    """Read the files of plans into the store, one object for each artifact, and return them with their digests.
+
+    Raises:
+        IntegrityError: Files are not what the manifest declares; nothing of their artifacts was kept.
+        BuildError: A file cannot be had.
+    """
+    found: list[LockedFile] = []
+    mismatches: list[Mismatch] = []
+    at_hand = [plan for plan in plans if plan.group.source.location is not None]
+    # What is fetched takes its time, so that each artifact is told of for itself.
+    turns = [(str(loaded.path), at_hand)]
+    turns += [(plan.group.name, [plan]) for plan in plans if plan not in at_hand]
+    for subject, turn in turns:
+        with reading(reporter, subject, turn) as gauge:
+            for plan in turn:
+                locked, wrong = ingest_group(store, plan, check_interrupted, gauge.add)
+                found += locked
+                mismatches += wrong
+                for remark in plan.source.remarks if isinstance(plan.source, Remarking) else ():
+                    reporter(Event("note", plan.group.name, remark))
+    _refuse_mismatches(mismatches)
+    return found
+
+
 def reading(
-    reporter: Reporter, loaded: LoadedManifest, plans: Sequence[GroupPlan]
+    reporter: Reporter, subject: str, plans: Sequence[GroupPlan]
 ) -> AbstractContextManager[Gauge]:
-    """Return a gauge of the bytes that plans read, shown while the block runs."""
+    """Return a gauge of the bytes that plans read, shown under the name of `subject` while the block runs."""
     files = sum(len(plan.files) for plan in plans)
     noun = "file" if files == 1 else "files"
+    is_sized = all(plan.is_sized for plan in plans)
     return measured(
         reporter if plans else silent,
-        str(loaded.path),
+        subject,
         f"reading {files} {noun}",
-        Measure("bytes", 0, sum(plan.size for plan in plans)),
+        Measure("bytes", 0, sum(plan.size for plan in plans) if is_sized else None),
         finished=f"read {files} {noun}",
     )
 
@@ -121,7 +145,7 @@ def plan_lock(
     groups = artifact_groups(loaded)
     _check_names(update, groups)
     kept = _kept(loaded, groups, previous, update)
-    return _plan(loaded, [group for group in groups if group.name not in kept])
+    return list(plan_groups(loaded, [group for group in groups if group.name not in kept]).groups)
 
 
 def _check_names(update: Collection[str], groups: list[ArtifactGroup]) -> None:
@@ -153,32 +177,40 @@ def _kept(
     }
 
 
-def _plan(loaded: LoadedManifest, groups: list[ArtifactGroup]) -> list[GroupPlan]:
-    """Return what is to be read, or refuse with all that can be known before it is read."""
-    invented = invented_digests(loaded.document)
-    plans: list[GroupPlan] = []
-    refused: list[RefusedItem] = []
+def _published(plans: Sequence[GroupPlan]) -> list[LockedFile]:
+    found: list[LockedFile] = []
+    mismatches: list[Mismatch] = []
+    for plan in plans:
+        locked, wrong = published_group(plan)
+        found += locked
+        mismatches += wrong
+    _refuse_mismatches(mismatches)
+    return found
+
+
+def resolved_sources(
+    groups: list[ArtifactGroup], plan: LockPlan, previous: Lock | None
+) -> dict[str, dict[str, str]]:
+    """Return the commits and wheels of all artifacts, in the order of the manifest: those of now, and those kept."""
+    kept = {} if previous is None else previous.sources
+    wheels = {
+        each.group.name: each.source.wheel.to_lock()
+        for each in plan.groups
+        if isinstance(each.source, PypiSource) and each.source.wheel is not None
+    }
+    read = {each.group.name for each in plan.groups}
+    found: dict[str, dict[str, str]] = {}
     for group in groups:
-        source = open_source(group)
-        files = group.files or _look_for(group, source)
-        refused += group_refusals(group, source, files, invented)
-        if files:
-            plans.append(GroupPlan(group, source, files))
-    refuse(loaded.path, [*refused, *other_refusals(loaded, invented)])
-    return plans
-
-
-def _look_for(group: ArtifactGroup, source: Source) -> tuple[DeclaredFile, ...]:
-    """Return the files of a source that belong to the group; none without the needed one."""
-    names = [
-        name for name in source.listing() if any(fnmatchcase(name, shape) for shape in group.found)
-    ]
-    if group.needed is not None and not any(fnmatchcase(name, group.needed) for name in names):
-        return ()
-    return tuple(
-        DeclaredFile(path=name, sha256=None, unset=False, field=group.source.field)
-        for name in names
-    )
+        if group.name in plan.commits:
+            found[group.name] = {"commit": plan.commits[group.name]}
+        elif group.name in wheels:
+            found[group.name] = wheels[group.name]
+        elif group.name in kept and (
+            group.source.type == "huggingface"
+            or (group.source.type == "pypi" and group.name not in read)
+        ):
+            found[group.name] = dict(kept[group.name])
+    return found
 
 
 def _refuse_mismatches(mismatches: list[Mismatch]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
-from dis_derivations.manifest.text_forms import is_commit
 
 
 def retrieval_of(group: ArtifactGroup) -> dict[str, Any]:
@@ -24,17 +23,6 @@ def retrieval_of(group: ArtifactGroup) -> dict[str, Any]:
     }
     present = {key: value for key, value in named.items() if value is not None}
     return {"type": source.type, **present, "files": "listed" if group.files else "found"}
-
-
-def resolved_commits(loaded: LoadedManifest) -> dict[str, dict[str, str]]:
-    """Return the commit of each artifact that comes from a repository."""
-    return {
-        group.name: {"commit": group.source.revision}
-        for group in artifact_groups(loaded)
-        if group.source.type == "huggingface"
-        and group.source.revision
-        and is_commit(group.source.revision)
-    }
 
 
 def stale_artifacts(loaded: LoadedManifest, lock: Lock) -> list[str]:

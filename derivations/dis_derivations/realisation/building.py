@@ -80,6 +80,7 @@ class BuildContext:
             object to refer to.
         cancelled: Becomes true when the user interrupts.
         report: Told how far the build has come, through `gauge`.
+        is_rebuild: Whether the result is known and is made again, as evidence.
     """
 
     store: Store
@@ -93,6 +94,7 @@ class BuildContext:
     log_files: dict[str, bytes | Digest]
     cancelled: Callable[[], bool]
     report: Report = _unheard
+    is_rebuild: bool = False
 
     def check_interrupted(self) -> None:
         """Raise if the user asked to stop; builders call it between pieces of work.

@@ -100,7 +100,7 @@ def ensure_lock(
     state = lock_state(loaded, location, request)
     if state.lock is not None and request.verify_digests:
         return UsedLock(state.lock, state.data)
-    preflight.check_model(loaded)
+    preflight.check_model(loaded, ask_hub=state.lock is None)
     check_reading = _reading_check(store, request)
     if state.lock is not None:
         present = read_present(

@@ -1,6 +1,6 @@
 """One manifest on its way from files to outputs: checked, locked, compiled, built."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,20 +8,23 @@ from dis_derivations.builders import standard_builders
 from dis_derivations.graph.compilation import batching, compile_graph
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.graph import Graph
+from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
+from dis_derivations.lock.making import plan_new_lock
 from dis_derivations.manifest.loading import LoadedManifest, validate
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation import preflight
-from dis_derivations.realisation.dry_run import DryRun, PlannedBuild
-from dis_derivations.realisation.events import Reporter
+from dis_derivations.realisation.dry_run import DryRun, PlannedBuild, PlannedDownload
+from dis_derivations.realisation.events import Event, Reporter
 from dis_derivations.realisation.locking import UsedLock, ensure_lock, lock_state
 from dis_derivations.realisation.realiser import Realised, Realiser, Surroundings
 from dis_derivations.realisation.rebuild import Rebuild
 from dis_derivations.realisation.silence import silent
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
+from dis_derivations.realisation.weights_size import loaded_size
 from dis_derivations.sources.manifest_sources import ManifestSources
 from dis_store import Store
-from dis_store.digest import Digest
+from dis_store.digest import Digest, Sha256
 
 # A run is cheap to assemble; what a user wants to see built again is the generation inside it.
 _REBUILT_FOR = {"run": "generation"}
@@ -69,8 +72,13 @@ class ManifestBuild:
     ) -> "ManifestBuild":
         """Compile a manifest with a lock that is known to fit."""
         graph = compile_graph(loaded, used_lock.lock, used_lock.present)
+        sources = ManifestSources(
+            loaded,
+            used_lock.lock.sources,
+            note=lambda kind, text: reporter(Event("note", kind, text)),
+        )
         surroundings = Surroundings(
-            sources=ManifestSources(loaded),
+            sources=sources,
             hints={"generation": {"batching": batching(loaded.document)}},
             observed={"run": observed_documents(loaded)},
         )
@@ -154,10 +162,10 @@ class ManifestBuild:
         missing = self.realiser.missing(self._target)
         builds = [self.graph.derivations[digest] for digest in missing]
         builds += [self._subject] * self.request.rebuilds
-        preflight.check_room(self.store, sum(map(_fetched_bytes, builds)))
+        preflight.check_room(self.store, sum(map(self._arriving_bytes, builds)))
         if any(build.builder == "generation" for build in builds):
-            preflight.check_memory(_fetched_bytes(self._derivation("weights")))
-        if self.graph.target("config") in missing:
+            preflight.check_memory(loaded_size(self.store, self._derivation("weights")))
+        if self.graph.targets.get("config") in missing:
             preflight.check_model(self.loaded)
         return missing
 
@@ -166,7 +174,17 @@ class ManifestBuild:
 
     def _planned(self, digest: Digest) -> PlannedBuild:
         derivation = self.graph.derivations[digest]
-        return PlannedBuild(derivation.name, derivation.builder, digest, _fetched_bytes(derivation))
+        arriving = self._arriving_bytes(derivation)
+        origin = ManifestSources(self.loaded).origin(derivation.args["kind"]) if arriving else ""
+        return PlannedBuild(derivation.name, derivation.builder, digest, arriving, origin)
+
+    def _arriving_bytes(self, derivation: Derivation) -> int:
+        """Return the bytes of the files that the store does not have yet under any name."""
+        return sum(
+            file["size"]
+            for file in derivation.fixed_files or ()
+            if not self.store.has_content(Sha256(file["sha256"]))
+        )
 
     def _as_target(self, realiser: Realiser) -> RealisedTarget:
         realised: Realised = realiser.realise(self._target)
@@ -193,10 +211,22 @@ def plan_build(
     loaded = _checked(raw, request)
     state = lock_state(loaded, location, request)
     if state.lock is None:
-        preflight.check_model(loaded)
-        return DryRun(request.target, locks=True, builds=())
+        preflight.check_model(loaded, ask_hub=True)
+        reads = plan_new_lock(store, loaded, location).reads
+        return DryRun(request.target, locks=True, builds=(), downloads=_downloads(reads))
     used_lock = UsedLock(state.lock, state.data)
     return ManifestBuild.compiled(store, loaded, used_lock, request, silent).planned()
+
+
+def _downloads(reads: Sequence[GroupPlan]) -> tuple[PlannedDownload, ...]:
+    return tuple(
+        PlannedDownload(
+            read.group.name, file.path, read.source.size(file.path), read.source.describe()
+        )
+        for read in reads
+        if read.group.source.location is None
+        for file in read.files
+    )
 
 
 def _checked(raw: RawManifest, request: TargetRequest) -> LoadedManifest:

@@ -3,17 +3,19 @@
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from dis_derivations.engines.registry import engine_kind
 from dis_derivations.graph.compilation import TARGETS
 from dis_derivations.lock.unverified_digests import FLAG
-from dis_derivations.manifest.artifact_groups import CONFIG, artifact_groups
+from dis_derivations.manifest.artifact_groups import CONFIG, ArtifactGroup, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.memory import available_memory
 from dis_derivations.realisation.target import TargetRequest
 from dis_store import Store, strict_json
 from dis_store.errors import (
+    DisError,
     DiskFullError,
     InvalidInputError,
     LittleMemoryError,
@@ -99,10 +101,14 @@ def check_plannable(request: TargetRequest) -> None:
         )
 
 
-def check_model(loaded: LoadedManifest) -> None:
+def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> None:
     """Refuse a model that no engine here supports, from its configuration alone, before its weights are read.
 
     A configuration that is not at hand, or cannot be read, is left to the lock to refuse.
+
+    Args:
+        loaded: The manifest.
+        ask_hub: Whether a hub may be asked for the configuration as it is now, because nothing is locked yet.
 
     Raises:
         UnfitEnvironmentError: Names what is not supported.
@@ -111,21 +117,48 @@ def check_model(loaded: LoadedManifest) -> None:
     from dis_derivations.engines.reference.families import check_supported
 
     for group in artifact_groups(loaded):
-        if group.name != CONFIG or group.source.location is None:
+        # Where neither is said, the configuration is not looked for in a directory.
+        if group.name != CONFIG or not (group.files or group.found):
             continue
-        path = group.source.location / "config.json"
-        try:
-            status = path.stat()
-            # A named pipe would never end, a device neither.
-            readable = stat.S_ISREG(status.st_mode) and status.st_size <= _CONFIG_BYTES
-            data = path.read_bytes() if readable else None
-        except (OSError, ValueError):
-            continue
-        if data is not None:
-            config = strict_json.decode(data, name=str(path))
-            if not isinstance(config, dict):
-                raise InvalidInputError(f"{path} is not a JSON object")
+        if group.source.location is not None:
+            config = _configuration(group.source.location)
+        else:
+            config = _published_configuration(group) if ask_hub else None
+        if config:
             check_supported(config)
+
+
+def _published_configuration(group: ArtifactGroup) -> Mapping[str, Any] | None:
+    """Return the configuration that a hub has; None where it does not give it."""
+    from dis_derivations.sources.hugging_face import HuggingFaceSource
+    from dis_derivations.sources.published_model import published_document
+    from dis_derivations.sources.registry import open_source
+
+    source = open_source(group)
+    if not isinstance(source, HuggingFaceSource):
+        return None
+    try:
+        return published_document(source, "config.json")
+    except DisError:
+        return None
+
+
+def _configuration(directory: Path) -> Mapping[str, Any] | None:
+    """Return the configuration in a directory; None where it is not there or cannot be read."""
+    path = directory / "config.json"
+    try:
+        status = path.stat()
+        # A named pipe would never end, a device neither.
+        readable = stat.S_ISREG(status.st_mode) and status.st_size <= _CONFIG_BYTES
+        data = path.read_bytes() if readable else None
+    except (OSError, ValueError):
+        return None
+    if data is None:
+        return None
+    config = strict_json.decode(data, name=str(path))
+    if not isinstance(config, dict):
+        raise InvalidInputError(f"{path} is not a JSON object")
+    return config
 
 
 def generates(target: str) -> bool:
@@ -145,6 +178,9 @@ def check_room(store: Store, arriving: int) -> None:
     """
     needed = _WORKING_BYTES + arriving
     free = shutil.disk_usage(store.path).free
+    if free < needed:
+        # What has come of downloads has its room already.
+        needed -= min(arriving, store.unfinished_bytes())
     if free < needed:
         raise DiskFullError(
             f"the disk of the store is too full: {_mib(needed)} needed, {_mib(free)} free",

@@ -306,7 +306,9 @@ class Realiser:
                 return self._take(digest, known)
             self._built = True
             return Realised(
-                digest, self._run_builder(digest, derivation, key, inputs), cached=False
+                digest,
+                self._run_builder(digest, derivation, key, inputs, is_rebuild=force),
+                cached=False,
             )
 
     def _take(self, digest: Digest, known: Realisation) -> Realised:
@@ -321,6 +323,8 @@ class Realiser:
         derivation: Derivation,
         key: Digest,
         inputs: Mapping[str, RealisedInput],
+        *,
+        is_rebuild: bool,
     ) -> Realisation:
         builder = self._builder(derivation)
         log = BuildLog(lambda line: self._report("progress", derivation.name, line))
@@ -336,6 +340,7 @@ class Realiser:
             log_files={},
             cancelled=self._stop.is_set,
             report=partial(self._report_measures, derivation.name),
+            is_rebuild=is_rebuild,
         )
         self._report("start", derivation.name)
         try:

@@ -96,9 +96,12 @@ class LocalDirectory:
         for file in files:
             check_interrupted()
             _require(self.problem(file.path), file.path)
-            where = (self._directory / file.path).resolve()
-            written.append(_take(file, where, writer, on_bytes))
+            written.append(_take(file, self.locate(file.path), writer, on_bytes))
         return written
+
+    def locate(self, path: str) -> Path:
+        """Return where the file is, with its links followed."""
+        return (self._directory / path).resolve()
 
 
 class LocalFile:
@@ -143,6 +146,10 @@ class LocalFile:
         check_interrupted()
         _require(self.problem(self._name), self._name)
         return [_take(file, self._file, writer, on_bytes) for file in files]
+
+    def locate(self, path: str) -> Path:  # noqa: ARG002 - it has one file only
+        """Return the file."""
+        return self._file
 
 
 def check_arrived(wanted: WantedFile, written: "WrittenFile", source: str) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from dis_store.digest import Sha256
 
@@ -105,6 +106,35 @@ class Source(Protocol):
             BuildError: A file cannot be had.
         """
         ...
+
+
+@runtime_checkable
+class Resolving(Protocol):
+    """A source whose revision may be a name that moves, and that can tell which commit it names now."""
+
+    def commit(self) -> str:
+        """Return the commit.
+
+        Raises:
+            DisError: It cannot be told.
+        """
+        ...
+
+
+@runtime_checkable
+class Located(Protocol):
+    """A source whose files are on this machine, where they can be read in their place."""
+
+    def locate(self, path: str) -> Path:
+        """Return where a file is that `problem` has nothing against."""
+        ...
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """A source that has something to tell of a fetch that ended well."""
+
+    remarks: list[str]
 
 
 class SourceSet(Protocol):

@@ -364,31 +364,42 @@ def test_fetching_compares_bytes_with_the_lock(tmp_path: Path, store: Store) -> 
     with pytest.raises(IntegrityError, match=r"config\.json is not the file that was locked"):
         fetch(loaded, store, "config", [{**files[0], "size": 99}])
     (model / "config.json").write_text("[]\n")
-    with pytest.raises(
-        IntegrityError, match=r"config\.json is not the file that was locked"
-    ) as caught:
-        fetch(loaded, store, "config", files)
+    # The store has the file still, so the directory is not asked.
+    fetch(loaded, store, "config", files)
+    with (
+        Store.open(tmp_path / "empty") as empty,
+        pytest.raises(
+            IntegrityError, match=r"config\.json is not the file that was locked"
+        ) as caught,
+    ):
+        fetch(loaded, empty, "config", files)
     assert str(files[0]["digest"]) in str(caught.value.cause)
     assert str(Sha256.of(b"[]\n")) in str(caught.value.cause)
     (model / "config.json").unlink()
-    with pytest.raises(BuildError, match=r"config\.json cannot be fetched"):
-        fetch(loaded, store, "config", files)
+    with (
+        Store.open(tmp_path / "empty") as empty,
+        pytest.raises(BuildError, match=r"config\.json cannot be fetched"),
+    ):
+        fetch(loaded, empty, "config", files)
 
 
 def test_fetching_what_has_no_source_in_this_version_says_so(tmp_path: Path, store: Store) -> None:
     write_model(tmp_path / "model")
     files = locked_files(resolve_lock(load(tmp_path), store, previous=None), "model.weight")
     entry = [{"path": "x", "digest": "ab" * 32}]
-    source = {"type": "huggingface", "repo": "a/b", "revision": "0" * 40}
+    source = {"type": "oci", "repo": "example.org/b"}
     hub = load(
         tmp_path,
         model__weights={"source": source, "files": entry},
         model__tokenizer__files=[{"path": "y"}],
         model__config__files=[{"path": "z"}],
     )
-    with pytest.raises(UnfitEnvironmentError, match="the weights cannot be fetched") as caught:
-        fetch(hub, store, "weights", files)
-    assert "Hugging Face Hub" in str(caught.value.cause)
+    with (
+        Store.open(tmp_path / "empty") as empty,
+        pytest.raises(UnfitEnvironmentError, match="the weights cannot be fetched") as caught,
+    ):
+        fetch(hub, empty, "weights", files)
+    assert "OCI registry" in str(caught.value.cause)
     with pytest.raises(UnfitEnvironmentError, match="no source of its dataset"):
         fetch(hub, store, "dataset", files)
 

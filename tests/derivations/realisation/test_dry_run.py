@@ -37,10 +37,11 @@ def test_without_a_lock_a_plan_says_that_it_is_made_first(store: Store, config: 
 
 def test_a_stale_lock_would_be_renewed(store: Store, config: Path) -> None:
     realise(store, config, target="weights")
-    (config.parent / "others.txt").write_text("bead\n", "utf-8")
-    assert plan(store, config, "inference.dataset.source=others.txt").locks
+    others = config.parent / "others.txt"
+    others.write_text("bead\n", "utf-8")
+    assert plan(store, config, f"inference.dataset.source={others}").locks
     with pytest.raises(InvalidInputError, match="--locked: the lock is stale"):
-        plan(store, config, "inference.dataset.source=others.txt", locked=True)
+        plan(store, config, f"inference.dataset.source={others}", locked=True)
 
 
 def test_locked_refuses_a_missing_lock_in_a_plan_too(store: Store, config: Path) -> None:

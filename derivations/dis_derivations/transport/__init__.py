@@ -1,0 +1,1 @@
+"""Fetching bytes over HTTP, from what a manifest names and from nowhere else."""

@@ -1,0 +1,5 @@
+"""The server and the store of the tests of transfers."""
+
+from transport_site import site
+
+__all__ = ["site"]
