@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from dis_store.contents import ResolvedFile
     from dis_store.realisations import Realisation
     from dis_store.result_links import ResultLink
+    from dis_store.root_survey import RootSurvey
     from dis_store.root_weights import RootWeight
-    from dis_store.roots import Root, RootSurvey
+    from dis_store.roots import Root
     from dis_store.tensor_scan import Tensor
     from dis_store.tensors import StoredFile
     from dis_store.tree import Tree
@@ -102,6 +103,20 @@ class StoreReader:
     def sha256_of(self, blake3: Digest) -> Sha256 | None:
         """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file."""
         return lookups.sha256_of(self._foundation.index, blake3)
+
+    def has_content(self, sha256: Sha256) -> bool:
+        """Tell whether an object has a file, not executable, of that SHA-256, as the index says; nothing is read."""
+        from dis_store import stored_files
+
+        with reported(self.path):
+            return stored_files.has_stored(self._foundation, sha256)
+
+    def unfinished_bytes(self) -> int:
+        """Return the bytes that have come of downloads which are not finished."""
+        from dis_store.downloads import unfinished_bytes
+
+        with reported(self.path):
+            return unfinished_bytes(self._foundation.layout)
 
     def tensors(self, file: "StoredFile") -> "tuple[Tensor, ...]":
         """Return the tensors of a file of an object in the order of their places; none unless it is a safetensors file.
@@ -215,17 +230,17 @@ class StoreReader:
 
     def roots(self) -> "dict[str, Root]":
         """Return all named roots, by name."""
-        from dis_store import roots
+        from dis_store.root_survey import read_roots
 
         with reported(self.path):
-            return roots.read_roots(self._foundation.layout)
+            return read_roots(self._foundation.layout)
 
     def survey_roots(self) -> "RootSurvey":
         """Return all named roots, by name, the damaged ones apart."""
-        from dis_store import roots
+        from dis_store.root_survey import survey_roots
 
         with reported(self.path):
-            return roots.survey_roots(self._foundation.layout)
+            return survey_roots(self._foundation.layout)
 
     def root(self, name: str) -> "Root | None":
         """Return a named root; None if there is none."""

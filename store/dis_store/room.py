@@ -35,6 +35,11 @@ def check_room(foundation: "Foundation", size: int, *, files: int = 0) -> None:
     free = status.f_bavail * status.f_frsize
     needed = size + size // _OVERHEAD_SHARE + _OVERHEAD_BYTES
     if free < needed:
+        from dis_store.downloads import unfinished_bytes
+
+        # What has come of downloads has its room already.
+        needed -= min(size, unfinished_bytes(foundation.layout))
+    if free < needed:
         raise DiskFullError(
             f"the disk of the store is too full: {_text(needed)} needed, {_text(free)} free",
             cause=f"the store is {foundation.top}",

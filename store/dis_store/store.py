@@ -78,7 +78,12 @@ class Store(StoreReader):
     # Writing
 
     def new_tree(
-        self, *, expected_bytes: int = 0, expected_files: int = 1, portable_names: bool = True
+        self,
+        *,
+        expected_bytes: int = 0,
+        expected_files: int = 1,
+        portable_names: bool = True,
+        reuses: bool = True,
     ) -> "TreeWriter":
         """Begin a new object, written inside `with`; nothing remains of it unless it is registered.
 
@@ -87,6 +92,7 @@ class Store(StoreReader):
             expected_files: How many files.
             portable_names: False only for an environment made of other people's packages, whose names
                 need not work on other systems; the manifest records it.
+            reuses: False where files must come from their source although the store has them, as evidence.
         """
         from dis_store.tree_writer import TreeWriter
 
@@ -95,6 +101,7 @@ class Store(StoreReader):
             expected_bytes=expected_bytes,
             expected_files=expected_files,
             portable_names=portable_names,
+            reuses=reuses,
         )
 
     def check_room(self, size: int, *, files: int = 1) -> None:

@@ -15,7 +15,7 @@ from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.file_writer import FileWriter, WrittenFile
 from dis_store.foundation import Foundation
 from dis_store.hashing import CHUNK_BYTES, Content, uncounted
-from dis_store.ingestion import copy_and_hash, open_source, refuse_change
+from dis_store.ingestion import Way, copy_and_hash, open_source, refuse_change
 from dis_store.path_rules import PathSet
 from dis_store.registration import TREE, register
 from dis_store.room import check_room
@@ -71,8 +71,10 @@ class TreeWriter:
         expected_bytes: int = 0,
         expected_files: int = 1,
         portable_names: bool = True,
+        reuses: bool = True,
     ) -> None:
         self._foundation = foundation
+        self.reuses = reuses
         self._expected = expected_bytes, expected_files
         self._portable_names = portable_names
         self._paths = PathSet(portable=portable_names)
@@ -85,6 +87,8 @@ class TreeWriter:
         self._sealed = False
         self._lock = threading.Lock()
         self._opened: _Site | None = None
+        # What is done once the object is there.
+        self._afterwards: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
         with reported(self._foundation.top):
@@ -110,6 +114,11 @@ class TreeWriter:
             os.close(site.top)
             with reported(self._foundation.top):
                 site.space.remove()
+
+    @property
+    def foundation(self) -> Foundation:
+        """The store that the object becomes part of."""
+        return self._foundation
 
     def write_bytes(self, path: str, data: bytes, *, executable: bool = False) -> WrittenFile:
         """Write a file from memory."""
@@ -183,12 +192,14 @@ class TreeWriter:
                 raise expected.refusal(f"{source} has {before.st_size} bytes, not {size}")
             check_room(self._foundation, before.st_size)
             with self._new_file(path) as descriptor, reported(self._foundation.top):
-                content = copy_and_hash(opened, descriptor, on_bytes=on_bytes, threaded=threaded)
+                content, way = copy_and_hash(
+                    opened, descriptor, on_bytes=on_bytes, threaded=threaded
+                )
                 refuse_change(source, before, os.fstat(opened), content.size)
                 expected.check(content)
         if executable is None:
             executable = before.st_mode & 0o111 != 0
-        return self._add_file(path, content, executable=executable)
+        return self._add_file(path, content, executable=executable, way=way)
 
     def take(
         self,
@@ -223,7 +234,11 @@ class TreeWriter:
             raise BuildError(f"the file {source} was replaced while it was read")
         if not shared:
             self._unshared.add(path)
-        return self._add_file(path, content, executable=executable)
+        return self._add_file(path, content, executable=executable, way="move")
+
+    def when_registered(self, action: Callable[[], None]) -> None:
+        """Have something done once the object is in the store; never where that does not come about."""
+        self._afterwards.append(action)
 
     def create(self, path: str, *, executable: bool = False) -> FileWriter:
         """Begin a file that is written piece by piece."""
@@ -251,6 +266,17 @@ class TreeWriter:
                 self._entries[path] = entry
                 self._unfinished -= 1
 
+    def finished_file(self, path: str) -> Path:
+        """Return where a finished file lies until the tree is registered, for somebody who looks at it.
+
+        Raises:
+            InvalidInputError: There is no such finished file.
+        """
+        site = self._site()
+        if path not in self._entries:
+            raise InvalidInputError(f"a tree has no finished file {path!r}")
+        return site.space.path / TREE / path
+
     def register(self, *, expected: Digest | None = None) -> Digest:
         """Make what was written an object of the store; return its digest. Durable when it returns.
 
@@ -274,9 +300,12 @@ class TreeWriter:
             )
         self._sealed = True
         with reported(self._foundation.top):
-            return register(
+            digest = register(
                 self._foundation, site.space, tree, self._contents, unshared=self._unshared
             )
+            for action in self._afterwards:
+                action()
+        return digest
 
     def _site(self) -> _Site:
         if self._opened is None or self._sealed:
@@ -340,12 +369,14 @@ class TreeWriter:
             self._paths.discard(path)
             self._unfinished -= 1
 
-    def _add_file(self, path: str, content: Content, *, executable: bool) -> WrittenFile:
+    def _add_file(
+        self, path: str, content: Content, *, executable: bool, way: Way | None = None
+    ) -> WrittenFile:
         with self._lock:
             self._entries[path] = FileEntry(path, content.size, content.blake3, executable)
             self._contents[content.blake3] = content
             self._unfinished -= 1
-        return WrittenFile(path, content.size, content.blake3, content.sha256, executable)
+        return WrittenFile(path, content.size, content.blake3, content.sha256, executable, way)
 
 
 def _make_top(path: Path) -> int:

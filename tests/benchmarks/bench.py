@@ -18,7 +18,17 @@ from performance_page import write_table
 from stopwatch import Outcome, measure
 
 ROOT = Path(__file__).parents[2]
-GROUPS = ("starting", "adding", "downloading", "verifying", "many_files", "building", "planning", "collecting", "generating")
+GROUPS = (
+    "starting",
+    "adding",
+    "downloading",
+    "verifying",
+    "many_files",
+    "building",
+    "planning",
+    "collecting",
+    "generating",
+)
 
 
 def main() -> None:

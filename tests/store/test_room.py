@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from dis_store import Root, Store
+from dis_store.digest import Digest
+from dis_store.downloads import downloading
 from dis_store.errors import DiskFullError
 from dis_store.store import Store as StoreClass
 from trees import write_text
@@ -102,3 +104,23 @@ def test_too_many_bytes_are_refused_with_both_amounts(
     with pytest.raises(DiskFullError, match=r"11\.5 MiB needed, 8\.0 MiB free") as caught:
         store.check_room(10 * MIB)
     assert caught.value.exit_code == 5
+
+
+def test_what_has_come_of_a_download_finds_no_room_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 8 * MIB
+    key = Digest.of(b"a file")
+    with downloading(store._foundation, key, lambda: None) as download:
+        descriptor, _ = download.open()
+        os.write(descriptor, bytes(size))
+        os.fsync(descriptor)
+        os.close(descriptor)
+        little = SimpleNamespace(f_bavail=2 * MIB, f_frsize=1, f_files=0, f_favail=0)
+        monkeypatch.setattr(os, "statvfs", lambda _: little)
+        store.check_room(size)
+        with pytest.raises(DiskFullError):
+            store.check_room(2 * size)
+        download.remove()
+    with pytest.raises(DiskFullError):
+        store.check_room(size)

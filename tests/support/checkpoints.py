@@ -199,7 +199,7 @@ def write_tokenizer(path: Path, vocabulary: int) -> None:
     """Write a byte-level tokenizer.json: 256 bytes, `<|end|>`, then pairs of bytes as words."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    letters = _byte_letters()
+    letters = byte_letters()
     words = {letters[byte]: byte for byte in range(256)}
     words["<|end|>"] = END_OF_TEXT
     merges: list[tuple[str, str]] = []
@@ -216,7 +216,7 @@ def write_tokenizer(path: Path, vocabulary: int) -> None:
     tokenizer.save(str(path))
 
 
-def _byte_letters() -> list[str]:
+def byte_letters() -> list[str]:
     """Return the printable letter that byte-level tokenizers use for each byte."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = (byte for byte in range(256) if byte not in printable)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import CheckpointShape, write_checkpoint
+from dis_derivations.realisation.events import Event
 from dis_derivations.realisation.manifest_target import realise_target
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_store import Store
@@ -68,3 +69,15 @@ def write_manifest(directory: Path, *, prompts: tuple[str, ...] = PROMPTS, **blo
 def realise(store: Store, config: Path, *overrides: str, **options: Any) -> RealisedTarget:
     """Realise a target of a manifest, silently."""
     return realise_target(store, TargetRequest(config, overrides=overrides, **options))
+
+
+def told(store: Store, config: Path, *overrides: str, **options: Any) -> list[str]:
+    """Realise, and return the notes."""
+    events: list[Event] = []
+    realise_target(store, TargetRequest(config, overrides=overrides, **options), events.append)
+    return [event.text for event in events if event.kind == "note"]
+
+
+def lock_of(config: Path) -> Path:
+    """Return where the lock of a manifest is that names no place for it."""
+    return config.with_name(f"{config.stem}.lock.json")
