@@ -19,7 +19,17 @@ _BARE_TEST = re.compile(r"`(test_\w+)`")
 _MODULE = re.compile(r"`(dis_\w+/[\w/]+\.py)`")
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]*))?\)")
 # What could open a connection; `socket` itself is imported for the name of the host.
-_NETWORK = {"aiohttp", "asyncio", "ftplib", "http", "httpx", "httpx2", "huggingface_hub", "requests", "smtplib"} | {
+_NETWORK = {
+    "aiohttp",
+    "asyncio",
+    "ftplib",
+    "http",
+    "httpx",
+    "httpx2",
+    "huggingface_hub",
+    "requests",
+    "smtplib",
+} | {
     "ssl",
     "urllib",
     "urllib3",

@@ -19,7 +19,9 @@ COMMANDS = {
     "run": _entry("run", "run", "Realise a run and lay it out as a directory of files.", _RUNS),
     "show": _entry("show", "show", "Print the prompts and answers of a run.", _RUNS),
     "list": _entry("list_", "list_", "List the runs in the store.", _RUNS),
-    "diff": _entry("diff", "diff", "Compare the results of two runs bit for bit.", _RUNS),
+    "diff": _entry(
+        "diff", "diff", "Compare two runs, or the weights of two objects, bit for bit.", _RUNS
+    ),
     "verify": _entry(
         "verify", "verify", "Grade two runs against each other and write a report.", _RUNS
     ),

@@ -207,7 +207,7 @@ def test_a_store_that_lost_its_format_is_still_known_as_a_store(owner: User, cas
     says = ("does not say which format it has", str(record), "echo")
     for argv in (["list"], ["realize", "tiny.json"], ["gc"], ["store", "reindex"]):
         said = owner.refused(*argv, code=4, says=says)
-    command = said.partition("made the store: ")[2]
+    command = said.partition("made the store: ")[2].partition("\nmore: ")[0]
     subprocess.run(["sh", "-c", command], check=True)
     owner.does("show", "first")
     owner.recovers()
