@@ -11,6 +11,7 @@ from typing import BinaryIO
 from dis_store import closure_archive as archive
 from dis_store.copies import Copies
 from dis_store.digest import Digest
+from dis_store.durability import fsync_file
 from dis_store.errors import IntegrityError
 from dis_store.hashing import Content, ContentHasher, hash_content
 from dis_store.ingestion import open_source
@@ -74,6 +75,8 @@ class Arrival:
         content = read_content(self._source, blake3, size, target, on_bytes)
         target.chmod(FILE_MODE)
         os.utime(target, ns=MTIME)
+        # What lies in `links/` is on the disk: after a power cut it must not be something else under that name.
+        fsync_file(target)
         with tolerated():
             link.parent.mkdir(exist_ok=True)
             os.link(target, link)

@@ -345,6 +345,7 @@ def test_a_root_that_keeps_what_is_not_there_is_found(
     true = str(getattr(root, kept))
     wrong = true[:-1] + ("0" if true[-1] != "0" else "1")
     record = store.path / "roots" / "name.json"
+    record.chmod(0o644)
     record.write_bytes(record.read_bytes().replace(true.encode(), wrong.encode()))
     found = [(problem.kind, problem.subject) for problem in store.verify(None).problems]
     assert found == [("damaged root", "name")]
