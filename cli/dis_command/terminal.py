@@ -1,5 +1,6 @@
 """What may reach a terminal: colour where it is wanted, and no character of data that could steer it."""
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import TextIO
@@ -9,14 +10,20 @@ _KIBI = 1024
 _TWO_DIGITS = 0x100
 
 # C0 and C1 controls but newline and tab, marks that reorder text, line separators, halves of surrogate pairs.
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_STEERING = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+
+
+@functools.cache
+def _steering() -> "re.Pattern[str]":
+    # Made when it is first needed: that takes longer than all else that this module does.
+    return re.compile(_STEERING)
 
 
 def printable(text: str) -> str:
     """Return `text` with characters that steer a terminal written as escapes. Newlines and tabs stay."""
-    return _STEERING.sub(lambda match: _escape(match[0]), text)
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return _steering().sub(lambda match: _escape(match[0]), text)
 
 
 def one_line(text: str) -> str:
