@@ -5,12 +5,11 @@ store is, which may hold anything, and never which program is started.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dis_command.config_places import personal_paths, project_path
 from dis_command.errors import InvalidSettingError
 from dis_command.setting_values import FOR_EVER, PROGRESS_MODES
 from dis_command.terminal import COLOR_MODES
@@ -61,20 +60,19 @@ class ConfigFile:
     values: Mapping[str, str]
 
 
-def config_files(environment: Mapping[str, str], directory: Path | None) -> Iterator[ConfigFile]:
+def config_files(project: Path | None, personal: Iterable[Path]) -> Iterator[ConfigFile]:
     """Yield the files that there are, the most important first: the project's, the user's, those of the system.
 
     Args:
-        environment: The environment.
-        directory: Where the search for a project begins; None for nowhere.
+        project: The file of the project, if there is one.
+        personal: Where files of the user and of the system may be, the most important first.
 
     Raises:
         InvalidSettingError: One of them cannot be read, is not TOML, or says what it may not.
     """
-    project = None if directory is None else project_path(environment, directory)
     if project is not None:
         yield ConfigFile(project, read_config(project, project=True))
-    for path in personal_paths(environment):
+    for path in personal:
         if values := read_config(path):
             yield ConfigFile(path, values)
 

@@ -1,6 +1,5 @@
 """The settings of one call: an option comes before a variable, that before a file, that before a default."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,11 +50,12 @@ class Settings:
         """
         directory = self._directory or working_directory()
         project = None if directory is None else project_path(self._environment, directory)
-        if project is None and not any(map(os.path.lexists, personal_paths(self._environment))):
+        personal = list(personal_paths(self._environment))
+        if project is None and not any(map(_may_be_there, personal)):
             return ()
         from dis_command.config_files import config_files
 
-        return tuple(config_files(self._environment, directory))
+        return tuple(config_files(project, personal))
 
     def store(self, flag: str | None) -> Found:
         """Return the path of the store.
@@ -146,6 +146,17 @@ class Settings:
             if key in file.values:
                 return Found(file.values[key], str(file.path))
         return None
+
+
+def _may_be_there(path: Path) -> bool:
+    """Tell whether there is a file, or may be one where nobody may look: reading it says why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def directory_origin(environment: Mapping[str, str], variable: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from command_line import Dis
 from dis_command.config_files import KEYS, read_config
 from dis_command.config_places import project_path
+from dis_command.errors import InvalidSettingError
 from dis_command.settings import Settings
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
@@ -241,3 +242,12 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInputError, match="not valid TOML"):
         read_config(path)
+
+
+def test_a_directory_that_nobody_can_look_into_is_not_taken_for_an_empty_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    environment = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "loop")}
+    with pytest.raises(InvalidSettingError, match="cannot be read"):
+        _ = Settings(environment, tmp_path).files
