@@ -75,4 +75,4 @@ class _Checked:
         try:
             return self._reader.read(size)
         except self._error as error:
-            raise IntegrityError(f"{self._name} is damaged", cause=str(error)) from error
+            raise IntegrityError(f"{self._name} is damaged", cause=str(error) or None) from error

@@ -18,6 +18,7 @@ from dis_derivations.runs.bundle import REFERENCED_RESULTS
 from dis_derivations.runs.bundle_reader import MEMBERS
 from dis_derivations.runs.output_file import appearing, check_place
 from dis_derivations.runs.reference import Resolved
+from dis_store.compression import compressing
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
@@ -157,12 +158,8 @@ def _compressed(target: Path, stream: BinaryIO) -> Iterator[BinaryIO]:
         ) as packed:
             yield cast("BinaryIO", packed)
         return
-    import zstandard
-
-    # Other numbers of threads make other bytes.
-    compressor = zstandard.ZstdCompressor(level=layout.ZSTD_LEVEL, threads=0, write_checksum=True)
-    with compressor.stream_writer(stream, closefd=False) as packed:
-        yield cast("BinaryIO", packed)
+    with compressing(stream) as packed:
+        yield packed
 
 
 def _write(store: "Store", bundle: Digest, stream: BinaryIO) -> None:

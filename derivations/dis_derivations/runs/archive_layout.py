@@ -21,8 +21,8 @@ MANIFESTS, OBJECTS, RUN = "manifests/", "objects/", "run/"
 RECORD_BYTES = tarfile.RECORDSIZE
 # Far more than any run has; each costs an inode where an archive is unpacked.
 MAX_MEMBERS = 100_000
-# Deterministic compressors are chosen by these; other settings would be other bytes.
-GZIP_LEVEL, ZSTD_LEVEL = 6, 3
+# Another level would be other bytes; `dis_store.compression` has that of Zstandard.
+GZIP_LEVEL = 6
 
 # How the name of an archive ends that is to be written.
 SUFFIXES = (".tar.gz", ".tar.zst")

@@ -20,6 +20,7 @@ from blake3 import blake3
 from dis_derivations.runs import archive_layout as layout
 from dis_derivations.runs.bundle_reader import DirectoryBundle
 from dis_store import strict_json
+from dis_store.compression import MAGIC, decompressing
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError, InvalidInputError, UnfitEnvironmentError
 from dis_store.tar_reader import TarReader
@@ -28,8 +29,7 @@ from dis_store.tree import Tree
 _MAX_HEADER_BYTES = 4096
 # All tree manifests together; that of a bundle has one kilobyte.
 _MAX_MANIFEST_BYTES = 64 << 20
-_MAX_WINDOW = 1 << 27
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP = b"\x1f\x8b"
 _OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 
@@ -79,7 +79,7 @@ def unpack(archive: Path, directory: Path) -> Digest:
     """
     with _opened(archive) as stream:
         source = TarReader(
-            cast("BinaryIO", _Unpacked(archive, stream)),
+            stream,
             name=str(archive),
             kind="the archive of a run",
             header=layout.member_header,
@@ -169,22 +169,18 @@ def _check_room(directory: Path, needed: int) -> None:
         )
 
 
-class _Unpacked:
-    """The uncompressed bytes of an archive; what decompressors raise for damaged ones becomes an error of ours."""
+class _Unzipped:
+    """The bytes that gzip packed; what it raises for damaged ones becomes an error of ours."""
 
-    def __init__(self, archive: Path, stream: BinaryIO) -> None:
-        from importlib import import_module
-
+    def __init__(self, archive: Path, stream: gzip.GzipFile) -> None:
         self._archive = archive
         self._stream = stream
-        zstd_error: type[Exception] = import_module("zstandard").ZstdError
-        self._damage = (zlib.error, EOFError, gzip.BadGzipFile, zstd_error)
 
     def read(self, size: int) -> bytes:
         """Read at most `size` bytes."""
         try:
             return self._stream.read(size)
-        except self._damage as error:
+        except (zlib.error, EOFError, gzip.BadGzipFile) as error:
             raise IntegrityError(f"{self._archive} is damaged", cause=str(error) or None) from error
 
 
@@ -201,17 +197,11 @@ def _opened(archive: Path) -> Iterator[BinaryIO]:
         magic = stream.read(6)
         stream.seek(0)
         if magic.startswith(_GZIP):
-            with gzip.GzipFile(fileobj=stream, mode="rb") as unpacked:
-                yield cast("BinaryIO", unpacked)
-        elif magic.startswith(_ZSTD):
-            import zstandard
-
-            decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-            # Across frames: what follows the first one must not be overlooked.
-            with decompressor.stream_reader(
-                stream, read_across_frames=True, closefd=False
-            ) as reader:
-                yield cast("BinaryIO", reader)
+            with gzip.GzipFile(fileobj=stream, mode="rb") as unzipped:
+                yield cast("BinaryIO", _Unzipped(archive, unzipped))
+        elif magic.startswith(MAGIC):
+            with decompressing(stream, str(archive)) as unpacked:
+                yield unpacked
         else:
             _refuse_other_compression(archive, magic)
             yield stream

@@ -1,6 +1,6 @@
 """The bytes of files of a hub, fetched as those of any server are, with the token for the hub."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from dis_derivations.sources.expected_file import ExpectedFile
 from dis_derivations.sources.hub_client import HubAccessError, access_hint
 from dis_derivations.sources.hub_repository import HubRepository
 from dis_derivations.sources.hub_xet import xet_download
-from dis_derivations.sources.source import WantedFile
+from dis_derivations.sources.source import Check, WantedFile
 from dis_derivations.transport.address import Address, parse_address
 from dis_derivations.transport.client import Client
 from dis_derivations.transport.conduct import Conduct
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 CONDUCT = Conduct()
 """How patient the requests are; how long a hub may be silent is the user's to say."""
 _NO_ACCESS = frozenset({401, 403})
-
-# Looks at a file before it is taken: its path in the tree, and where it is.
-Check = Callable[[str, Path], None]
 
 
 def download(

@@ -28,7 +28,7 @@ from dis_store.hashing import hash_content
 from dis_store.platform_linux import write_all
 
 if TYPE_CHECKING:
-    from dis_derivations.sources.hub_download import Check
+    from dis_derivations.sources.source import Check
     from dis_store import TreeWriter, WrittenFile
 
 LEAST_BYTES = 16 << 20

@@ -8,36 +8,32 @@ published.
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dis_derivations.sources.source import Problem, Reason, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import (
+    Check,
+    CheckAll,
+    Problem,
+    Reason,
+    Unavailable,
+    WantedFile,
+    accept,
+    accept_all,
+    uncounted,
+)
 from dis_store.errors import BuildError, DisError, MismatchError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
-
-# Looks at a file before it is taken: its path in the tree, and where it is. Raises DisError to
-# refuse it.
-Check = Callable[[str, Path], None]
-# The same for all files of an artifact together, by their paths in the tree.
-CheckAll = Callable[[Mapping[str, Path]], None]
-
-
-def _accept(_path: str, _source: Path) -> None:
-    """Accept any file."""
-
-
-def _accept_all(_files: Mapping[str, Path]) -> None:
-    """Accept any files together."""
 
 
 class LocalDirectory:
     """The files of one directory."""
 
     def __init__(
-        self, directory: Path, check: Check = _accept, check_all: CheckAll = _accept_all
+        self, directory: Path, check: Check = accept, check_all: CheckAll = accept_all
     ) -> None:
         self._directory = directory
         self._check = check

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.sources.pip_download import Requirement, download_wheel, has_pip
-from dis_derivations.sources.source import Problem, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import CheckAll, Problem, Unavailable, WantedFile, uncounted
 from dis_store.digest import Sha256
 from dis_store.errors import BuildError, InvalidInputError, MismatchError
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dis_derivations.sources.wheel_archive import WheelArchive
     from dis_store import TreeWriter, WrittenFile
 
-CheckAll = Callable[[Mapping[str, Path]], None]
 _WHEEL_NAME = re.compile(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(?:-[0-9][^-]*)?-[^-]+-none-any\.whl")
 _SEPARATORS = re.compile(r"[-_.]+")
 

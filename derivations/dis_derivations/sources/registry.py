@@ -10,8 +10,15 @@ from dis_derivations.sources.hub_repository import Repositories
 from dis_derivations.sources.hugging_face import HuggingFaceSource
 from dis_derivations.sources.local import LocalDirectory, LocalFile
 from dis_derivations.sources.pypi import LockedWheel, PypiSource
-from dis_derivations.sources.source import Problem, Source, Unavailable, WantedFile, uncounted
-from dis_derivations.sources.url import UrlSource, accept_all
+from dis_derivations.sources.source import (
+    Problem,
+    Source,
+    Unavailable,
+    WantedFile,
+    accept_all,
+    uncounted,
+)
+from dis_derivations.sources.url import UrlSource
 from dis_store.errors import BuildError
 
 if TYPE_CHECKING:

@@ -55,6 +55,20 @@ class WantedFile:
     sha256: Sha256 | None = None
 
 
+# Looks at a file before it is taken: its path in the tree, and where it is. Raises DisError to refuse it.
+Check = Callable[[str, Path], None]
+# The same for all files of an artifact together, by their paths in the tree.
+CheckAll = Callable[[Mapping[str, Path]], None]
+
+
+def accept(_path: str, _file: Path) -> None:
+    """Accept any file."""
+
+
+def accept_all(_files: Mapping[str, Path]) -> None:
+    """Accept any files together."""
+
+
 def uncounted(_amount: int) -> None:
     """Let bytes go by."""
 

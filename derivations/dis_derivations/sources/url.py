@@ -1,10 +1,19 @@
 """Files at addresses as a source: one file, or a directory whose files the manifest lists, and mirrors of it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dis_derivations.sources.source import Problem, Reason, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import (
+    Check,
+    CheckAll,
+    Problem,
+    Reason,
+    Unavailable,
+    WantedFile,
+    accept,
+    accept_all,
+    uncounted,
+)
 from dis_store.errors import BuildError, DisError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -12,17 +21,6 @@ if TYPE_CHECKING:
     from dis_derivations.transport.answer import Version
     from dis_derivations.transport.client import Client
     from dis_store import TreeWriter, WrittenFile
-
-Check = Callable[[str, Path], None]
-CheckAll = Callable[[Mapping[str, Path]], None]
-
-
-def accept(_path: str, _file: Path) -> None:
-    """Accept any file."""
-
-
-def accept_all(_files: Mapping[str, Path]) -> None:
-    """Accept any files together."""
 
 
 class UrlSource:
