@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dis_command.confirmation import Loss
 from dis_store.errors import IntegrityError
-from dis_store.retirement import RetirementPolicy
+from dis_store.garbage_collection.retirement import RetirementPolicy
 
 if TYPE_CHECKING:
     from dis_store import LastUse, Root, Store

@@ -103,7 +103,7 @@ def print_verification(session: Session, done: Verified) -> int:
 
 def print_repair(session: Session, done: Verified, repaired: "RepairReport") -> int:
     """Print what was found and what was done about it; return the exit code."""
-    from dis_store.verification import remedies
+    from dis_store.integrity.verification import remedies
 
     left = {problem.kind for problem in done.report.problems} & _NOT_REPAIRED
     whole = not repaired.lost and not left

@@ -7,16 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dis_store.addition import PlannedAddition, add_path, plan_addition
-    from dis_store.census import Census
-    from dis_store.closure_export import ExportedClosures, export_closures
-    from dis_store.closure_import import (
+    from dis_store.archives.closure_export import ExportedClosures, export_closures
+    from dis_store.archives.closure_import import (
         ImportedClosures,
         PlannedImport,
         import_closures,
         plan_import,
     )
-    from dis_store.collection import CollectedObject, CollectionReport, RetirementPolicy
+    from dis_store.census import Census
     from dis_store.contents import ResolvedFile
     from dis_store.digest import Digest, Sha256
     from dis_store.errors import (
@@ -27,26 +25,32 @@ if TYPE_CHECKING:
         InvalidInputError,
         UnfitEnvironmentError,
     )
-    from dis_store.file_writer import FileWriter, WrittenFile
-    from dis_store.inspection import Problem
+    from dis_store.garbage_collection.collection import (
+        CollectedObject,
+        CollectionReport,
+        RetirementPolicy,
+    )
+    from dis_store.garbage_collection.root_weights import RootWeight
+    from dis_store.garbage_collection.space_goal import SpaceGoal
+    from dis_store.garbage_collection.use_history import LastUse
+    from dis_store.integrity.inspection import Problem
+    from dis_store.integrity.optimisation import OptimisationReport
+    from dis_store.integrity.pace import Pace
+    from dis_store.integrity.reindexing import ReindexReport
+    from dis_store.integrity.repair import RepairReport
+    from dis_store.integrity.verification import VerificationReport
+    from dis_store.integrity.verification_round import RoundReport
     from dis_store.lock_holder import LockHolder
-    from dis_store.optimisation import OptimisationReport
-    from dis_store.pace import Pace
     from dis_store.realisations import Input, Realisation
-    from dis_store.reindexing import ReindexReport
-    from dis_store.repair import RepairReport
     from dis_store.result_links import ResultLink
-    from dis_store.root_weights import RootWeight
     from dis_store.roots import Root
-    from dis_store.space_goal import SpaceGoal
     from dis_store.store import Store
-    from dis_store.tensor_scan import Tensor
-    from dis_store.tensor_set import tensor_set_digest
+    from dis_store.tensors.tensor_scan import Tensor
+    from dis_store.tensors.tensor_set import tensor_set_digest
     from dis_store.tree import FileEntry, ReferenceEntry, Tree
-    from dis_store.tree_writer import TreeWriter
-    from dis_store.use_history import LastUse
-    from dis_store.verification import VerificationReport
-    from dis_store.verification_round import RoundReport
+    from dis_store.writing.addition import PlannedAddition, add_path, plan_addition
+    from dis_store.writing.file_writer import FileWriter, WrittenFile
+    from dis_store.writing.tree_writer import TreeWriter
 
 __all__ = [
     "BuildError",
@@ -98,14 +102,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "addition": ("PlannedAddition", "add_path", "plan_addition"),
+    "writing.addition": ("PlannedAddition", "add_path", "plan_addition"),
     "census": ("Census",),
-    "closure_export": ("ExportedClosures", "export_closures"),
-    "closure_import": ("ImportedClosures", "PlannedImport", "import_closures", "plan_import"),
-    "collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
-    "use_history": ("LastUse",),
-    "root_weights": ("RootWeight",),
-    "space_goal": ("SpaceGoal",),
+    "archives.closure_export": ("ExportedClosures", "export_closures"),
+    "archives.closure_import": (
+        "ImportedClosures",
+        "PlannedImport",
+        "import_closures",
+        "plan_import",
+    ),
+    "garbage_collection.collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
+    "garbage_collection.use_history": ("LastUse",),
+    "garbage_collection.root_weights": ("RootWeight",),
+    "garbage_collection.space_goal": ("SpaceGoal",),
     "contents": ("ResolvedFile",),
     "digest": ("Digest", "Sha256"),
     "errors": (
@@ -116,23 +125,23 @@ _HOMES = {
         "InvalidInputError",
         "UnfitEnvironmentError",
     ),
-    "file_writer": ("FileWriter", "WrittenFile"),
-    "inspection": ("Problem",),
+    "writing.file_writer": ("FileWriter", "WrittenFile"),
+    "integrity.inspection": ("Problem",),
     "lock_holder": ("LockHolder",),
-    "optimisation": ("OptimisationReport",),
-    "pace": ("Pace",),
+    "integrity.optimisation": ("OptimisationReport",),
+    "integrity.pace": ("Pace",),
     "realisations": ("Input", "Realisation"),
-    "reindexing": ("ReindexReport",),
-    "repair": ("RepairReport",),
+    "integrity.reindexing": ("ReindexReport",),
+    "integrity.repair": ("RepairReport",),
     "result_links": ("ResultLink",),
     "roots": ("Root",),
     "store": ("Store",),
-    "tensor_scan": ("Tensor",),
-    "tensor_set": ("tensor_set_digest",),
+    "tensors.tensor_scan": ("Tensor",),
+    "tensors.tensor_set": ("tensor_set_digest",),
     "tree": ("FileEntry", "ReferenceEntry", "Tree"),
-    "tree_writer": ("TreeWriter",),
-    "verification": ("VerificationReport",),
-    "verification_round": ("RoundReport",),
+    "writing.tree_writer": ("TreeWriter",),
+    "integrity.verification": ("VerificationReport",),
+    "integrity.verification_round": ("RoundReport",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

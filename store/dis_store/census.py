@@ -4,11 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dis_store import tensors
 from dis_store.foundation import Foundation
 from dis_store.layout import Layout
 from dis_store.sharded import sharded_names
-from dis_store.tensors import TensorCount
+from dis_store.tensors import tensor_table as tensors
+from dis_store.tensors.tensor_table import TensorCount
 
 # A shared file has one name in `links/` and one in the object that it costs space for.
 _PAID_NAMES = 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from dis_store.digest import Digest, Sha256
-from dis_store.tensor_scan import Tensor, TensorScan
+from dis_store.tensors.tensor_scan import Tensor, TensorScan
 
 # Long enough for the hashes, and so short that the memory of one piece is used for the next ones: a piece of 1 MiB is
 # mapped anew each time when another thread lets go of it, and those page faults cost a fifth of SHA-256.

@@ -34,7 +34,7 @@ def open_foundation(
     locks = Locks(layout, patience)
     foundation = Foundation(layout, locks, TempRoots(layout, locks), Index(layout, locks))
     if any(any(layout.room(name).iterdir()) for name in ("tmp", "trash")):
-        from dis_store.work_space import remove_abandoned
+        from dis_store.writing.work_space import remove_abandoned
 
         remove_abandoned(foundation)
     return foundation

@@ -13,13 +13,13 @@ from dis_store.foundation import Foundation
 if TYPE_CHECKING:
     from dis_store.census import Census
     from dis_store.contents import ResolvedFile
+    from dis_store.garbage_collection.root_survey import RootSurvey
+    from dis_store.garbage_collection.root_weights import RootWeight
     from dis_store.realisations import Realisation
     from dis_store.result_links import ResultLink
-    from dis_store.root_survey import RootSurvey
-    from dis_store.root_weights import RootWeight
     from dis_store.roots import Root
-    from dis_store.tensor_scan import Tensor
-    from dis_store.tensors import StoredFile
+    from dis_store.tensors.tensor_scan import Tensor
+    from dis_store.tensors.tensor_table import StoredFile
     from dis_store.tree import Tree
 
 
@@ -113,7 +113,7 @@ class StoreReader:
 
     def unfinished_bytes(self) -> int:
         """Return the bytes that have come of downloads which are not finished."""
-        from dis_store.downloads import unfinished_bytes
+        from dis_store.writing.downloads import unfinished_bytes
 
         with reported(self.path):
             return unfinished_bytes(self._foundation.layout)
@@ -126,7 +126,7 @@ class StoreReader:
         Raises:
             IntegrityError: The file had to be read, and is not what it must be.
         """
-        from dis_store.tensors import tensors_of
+        from dis_store.tensors.tensor_table import tensors_of
 
         with reported(self.path):
             return tensors_of(self._foundation, file)
@@ -139,7 +139,7 @@ class StoreReader:
         Raises:
             IntegrityError: An object is not in the store.
         """
-        from dis_store.tensors import known_set
+        from dis_store.tensors.tensor_table import known_set
 
         with reported(self.path):
             return known_set(self._foundation.index, self.files(digest))
@@ -230,14 +230,14 @@ class StoreReader:
 
     def roots(self) -> "dict[str, Root]":
         """Return all named roots, by name."""
-        from dis_store.root_survey import read_roots
+        from dis_store.garbage_collection.root_survey import read_roots
 
         with reported(self.path):
             return read_roots(self._foundation.layout)
 
     def survey_roots(self) -> "RootSurvey":
         """Return all named roots, by name, the damaged ones apart."""
-        from dis_store.root_survey import survey_roots
+        from dis_store.garbage_collection.root_survey import survey_roots
 
         with reported(self.path):
             return survey_roots(self._foundation.layout)
@@ -252,8 +252,8 @@ class StoreReader:
 
     def weigh_roots(self) -> "tuple[RootWeight, ...]":
         """Return what each root that can be read keeps alone, and what it shares: the heaviest first."""
-        from dis_store.marking import load_graph
-        from dis_store.root_weights import weigh_roots
+        from dis_store.garbage_collection.marking import load_graph
+        from dis_store.garbage_collection.root_weights import weigh_roots
 
         with reported(self.path):
             return weigh_roots(self._foundation, load_graph(self._foundation))

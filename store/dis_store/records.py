@@ -21,7 +21,7 @@ def write_record(foundation: Foundation, target: Path, data: bytes) -> None:
     # Imported here: reading a record, which is what most calls do, needs neither.
     from dis_store.durability import fsync_directory
     from dis_store.platform_linux import write_all
-    from dis_store.work_space import private_file
+    from dis_store.writing.work_space import private_file
 
     _make_parents(target.parent, foundation.top)
     with private_file(foundation.layout.room("tmp")) as (temporary, descriptor):
@@ -39,7 +39,7 @@ def write_record(foundation: Foundation, target: Path, data: bytes) -> None:
 def write_records(foundation: Foundation, records: Mapping[Path, bytes]) -> None:
     """Write many records, which costs little more than to write one: all are written before any is waited for."""
     from dis_store.durability import fsync_directory, fsync_file, write_new
-    from dis_store.work_space import work_space
+    from dis_store.writing.work_space import work_space
 
     for directory in {target.parent for target in records}:
         _make_parents(directory, foundation.top)

@@ -12,20 +12,20 @@ from dis_store.opening import open_foundation
 from dis_store.reading import StoreReader
 
 if TYPE_CHECKING:
-    from dis_store.collection import CollectionReport, Progress, RetirementPolicy
-    from dis_store.inspection import Problem
+    from dis_store.garbage_collection.collection import CollectionReport, Progress, RetirementPolicy
+    from dis_store.garbage_collection.space_goal import SpaceGoal
+    from dis_store.integrity.inspection import Problem
+    from dis_store.integrity.optimisation import OptimisationReport
+    from dis_store.integrity.pace import Pace
+    from dis_store.integrity.reindexing import ReindexReport
+    from dis_store.integrity.repair import Rebuild, RepairReport
+    from dis_store.integrity.verification import VerificationReport
+    from dis_store.integrity.verification_round import RoundReport
     from dis_store.lock_holder import LockHolder
-    from dis_store.optimisation import OptimisationReport
-    from dis_store.pace import Pace
     from dis_store.patience import Patience
     from dis_store.realisations import Realisation
-    from dis_store.reindexing import ReindexReport
-    from dis_store.repair import Rebuild, RepairReport
     from dis_store.roots import Root
-    from dis_store.space_goal import SpaceGoal
-    from dis_store.tree_writer import TreeWriter
-    from dis_store.verification import VerificationReport
-    from dis_store.verification_round import RoundReport
+    from dis_store.writing.tree_writer import TreeWriter
 
 
 class Store(StoreReader):
@@ -94,7 +94,7 @@ class Store(StoreReader):
                 need not work on other systems; the manifest records it.
             reuses: False where files must come from their source although the store has them, as evidence.
         """
-        from dis_store.tree_writer import TreeWriter
+        from dis_store.writing.tree_writer import TreeWriter
 
         return TreeWriter(
             self._foundation,
@@ -114,13 +114,13 @@ class Store(StoreReader):
         Raises:
             DiskFullError: Says how much is needed and how much there is, and what to remove to make room.
         """
-        from dis_store.room import check_room
+        from dis_store.writing.room import check_room
 
         check_room(self._foundation, size, files=files)
 
     def advice_for_room(self, lacking: int) -> str:
         """Return what to do so that the disk has so many bytes more, as a command where one does it."""
-        from dis_store.room import advice
+        from dis_store.writing.room import advice
 
         return advice(self._foundation, lacking)
 
@@ -274,8 +274,12 @@ class Store(StoreReader):
         Raises:
             IntegrityError: A root cannot be read, so that nobody knows what it keeps.
         """
-        from dis_store.collection import CollectionRequest, RetirementPolicy, collect
-        from dis_store.space_goal import SpaceGoal
+        from dis_store.garbage_collection.collection import (
+            CollectionRequest,
+            RetirementPolicy,
+            collect,
+        )
+        from dis_store.garbage_collection.space_goal import SpaceGoal
 
         request = CollectionRequest(
             dry_run, policy or RetirementPolicy(), goal or SpaceGoal(), drop_inputs
@@ -300,7 +304,7 @@ class Store(StoreReader):
             progress: Called with how many more bytes were read, and how many there are in all; from several
                 threads.
         """
-        from dis_store.verification import verify
+        from dis_store.integrity.verification import verify
 
         with reported(self.path):
             return verify(self._foundation, digests, jobs=jobs, pace=pace, progress=progress)
@@ -323,7 +327,7 @@ class Store(StoreReader):
             pace: Read no faster than this.
             progress: As for `verify`, for one step after the other.
         """
-        from dis_store.verification_round import verify_onwards
+        from dis_store.integrity.verification_round import verify_onwards
 
         with reported(self.path):
             return verify_onwards(
@@ -344,7 +348,7 @@ class Store(StoreReader):
             donors: Files and directories that may hold good copies of files; nothing in them is trusted.
             rebuild: Called for what no copy can help; must make the object again, or raise a `DisError`.
         """
-        from dis_store.repair import repair
+        from dis_store.integrity.repair import repair
 
         with reported(self.path):
             return repair(self._foundation, problems, donors=donors, rebuild=rebuild)
@@ -358,7 +362,7 @@ class Store(StoreReader):
             jobs: How many threads read and hash.
             progress: Called with how many more bytes were read, and how many there are; from several threads.
         """
-        from dis_store.reindexing import reindex
+        from dis_store.integrity.reindexing import reindex
 
         with reported(self.path):
             return reindex(self._foundation, jobs=jobs, progress=progress)
@@ -377,7 +381,7 @@ class Store(StoreReader):
             dry_run: Only report what would be shared.
             progress: Called with how many more objects were looked at, and how many there are.
         """
-        from dis_store.optimisation import optimise
+        from dis_store.integrity.optimisation import optimise
 
         with reported(self.path):
             return optimise(self._foundation, digests, dry_run=dry_run, progress=progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 from adding import compiled_environment, remove
 from dis_store import FileEntry, Store, Tree
 from dis_store.hashing import Content, ContentHasher
-from dis_store.index_rows import enter_contents, enter_object
+from dis_store.writing.index_rows import enter_contents, enter_object
 from nix_store import NixStore
 from stopwatch import Comparison, Contender, Target
 

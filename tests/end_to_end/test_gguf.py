@@ -11,7 +11,7 @@ import pytest
 
 from checkpoints import CheckpointShape
 from dis_store.errors import InvalidInputError
-from dis_store.safetensors_header import read_from
+from dis_store.tensors.safetensors_header import read_from
 from gguf_files import write_gguf
 from tiny_runs import write_manifest
 

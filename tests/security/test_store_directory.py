@@ -26,8 +26,8 @@ from dis_store import (
     Tree,
     UnfitEnvironmentError,
     add_path,
-    addition,
 )
+from dis_store.writing import addition
 from processes import forked, waited_for
 from trees import Blob, write_tree
 from users import check_clear

@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from auditing import audit
-from dis_store import BuildError, IntegrityError, Store, add_path, adoption
+from dis_store import BuildError, IntegrityError, Store, add_path
+from dis_store.writing import adoption
 from processes import killed_before_call
 from trees import Blob, write_tree
 
@@ -58,7 +59,9 @@ def test_a_file_with_another_name_is_copied_and_loses_only_this_name(
 
 
 def test_a_file_that_cannot_have_a_second_name_is_copied(store: Store, source: Path) -> None:
-    refusing = patch("dis_store.tree_writer.create_hard_link", side_effect=OSError(18, "EXDEV"))
+    refusing = patch(
+        "dis_store.writing.tree_writer.create_hard_link", side_effect=OSError(18, "EXDEV")
+    )
     with refusing:
         digest = add_path(store, source, adopt=True)
     assert digest == write_tree(store, FILES)
@@ -82,7 +85,7 @@ def test_a_refused_registration_gives_files_their_modes_and_times_back(
 ) -> None:
     (source / "a").chmod(0o664)
     before = (source / "a").stat()
-    full = patch("dis_store.registration.rename_noreplace", side_effect=OSError(28, "full"))
+    full = patch("dis_store.writing.registration.rename_noreplace", side_effect=OSError(28, "full"))
     with full, pytest.raises(Exception, match="is full"):
         add_path(store, source, adopt=True)
     now = (source / "a").stat()
@@ -101,7 +104,7 @@ def test_a_source_that_was_replaced_meanwhile_stays(
             adopted.source.write_bytes(b"new")
         original(adopted, stored)
 
-    monkeypatch.setattr("dis_store.addition.check_stored", replacing)
+    monkeypatch.setattr("dis_store.writing.addition.check_stored", replacing)
     with pytest.raises(BuildError, match="changed meanwhile"):
         add_path(store, source, adopt=True)
     assert (source / "a").read_bytes() == b"new"
@@ -164,7 +167,7 @@ def _holds(store: Store, digest: str, name: str, data: bytes) -> bool:
 
 def test_a_full_disk_costs_no_file(store: Store, source: Path) -> None:
     for step in ("fsync_file", "make_directory", "write_new", "_enter_index"):
-        full = patch(f"dis_store.registration.{step}", side_effect=OSError(28, "full"))
+        full = patch(f"dis_store.writing.registration.{step}", side_effect=OSError(28, "full"))
         with full, pytest.raises(Exception, match="is full"):
             add_path(store, source, adopt=True)
         for name, blob in FILES.items():

@@ -19,7 +19,7 @@ from dis_store import (
     export_closures,
     import_closures,
 )
-from dis_store.closure_archive import member_header
+from dis_store.archives.closure_archive import member_header
 from trees import TREES, Blob, Files, write_tree
 
 INNER = {"x": Blob(b"inner" * 300), "run": Blob(b"equal", executable=True)}

@@ -18,7 +18,7 @@ from dis_store import (
     export_closures,
     import_closures,
 )
-from dis_store.compression import compressing, decompressing
+from dis_store.archives.compression import compressing, decompressing
 from trees import Blob, write_tree
 
 FILES = {f"file-{number}": Blob(bytes([number]) * 700 * number) for number in range(8)}

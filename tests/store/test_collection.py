@@ -288,7 +288,7 @@ def test_a_plan_is_forgotten_with_its_objects(store: Store) -> None:
 
 
 def test_a_large_collection_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dis_store.deletion._LARGE_BATCH", 3)
+    monkeypatch.setattr("dis_store.garbage_collection.deletion._LARGE_BATCH", 3)
     digest = write_text(store, "first")
     for number in range(10):
         digest = write_tree(store, {"n": Blob(b"%d" % number)}, {"r": (digest, None)})

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from auditing import audit
-from dis_store import Realisation, Root, Store, registration
+from dis_store import Realisation, Root, Store
+from dis_store.writing import registration
 from processes import kill_self, killed_before_call, killed_in
 from trees import Blob, write_text, write_tree
 

@@ -75,8 +75,8 @@ def test_whenever_the_disk_gets_full_nothing_is_half(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The early refusal would hide what this test is about.
-    monkeypatch.setattr("dis_store.room._OVERHEAD_BYTES", 0)
-    monkeypatch.setattr("dis_store.room._SPARE_INODES", 0)
+    monkeypatch.setattr("dis_store.writing.room._OVERHEAD_BYTES", 0)
+    monkeypatch.setattr("dis_store.writing.room._SPARE_INODES", 0)
     path = disk / "store"
     with Store.open(path) as store:
         kept = write_text(store, "kept")

@@ -6,7 +6,7 @@ from types import FrameType
 import pytest
 
 from dis_store.hashing import CHUNK_BYTES, ContentHasher
-from dis_store.tensor_scan import TensorScan
+from dis_store.tensors.tensor_scan import TensorScan
 from tensor_layouts import Raw, expected, file_of, found
 
 CHUNK = bytes(1 << 20)

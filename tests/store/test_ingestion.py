@@ -15,9 +15,9 @@ from dis_store import (
     InvalidInputError,
     Sha256,
     Store,
-    ingestion,
 )
 from dis_store.hashing import Content
+from dis_store.writing import ingestion
 
 DATA = b"some content " * 400_000  # 5 MB
 
@@ -147,7 +147,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
         source.write_bytes(change)
         return copied
 
-    monkeypatch.setattr("dis_store.tree_writer.copy_and_hash", disturbed)
+    monkeypatch.setattr("dis_store.writing.tree_writer.copy_and_hash", disturbed)
     with store.new_tree() as tree:
         with pytest.raises(BuildError, match="changed while it was read"):
             tree.ingest("file", source)

@@ -9,8 +9,10 @@ import apsw
 import pytest
 
 from auditing import audit
-from dis_store import Digest, Store, UnfitEnvironmentError, ingestion, inspection, registration
+from dis_store import Digest, Store, UnfitEnvironmentError
 from dis_store.index import Index
+from dis_store.integrity import inspection
+from dis_store.writing import ingestion, registration
 from processes import kill_self, killed_in
 from trees import Blob, write_text, write_tree
 

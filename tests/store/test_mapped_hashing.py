@@ -9,8 +9,9 @@ from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dis_store import Digest, Store, mapped_reader
-from dis_store.mapped_hashing import MappedHasher
+from dis_store import Digest, Store
+from dis_store.integrity import mapped_reader
+from dis_store.integrity.mapped_hashing import MappedHasher
 from trees import Blob, write_tree
 
 MIB = 1 << 20
@@ -79,7 +80,7 @@ def test_a_reader_that_is_killed_costs_time_and_nothing_else(large: Path) -> Non
 def test_without_another_process_files_are_read_in_this_one(
     large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dis_store.mapped_hashing.sys.executable", "/nowhere/python")
+    monkeypatch.setattr("dis_store.integrity.mapped_hashing.sys.executable", "/nowhere/python")
     with MappedHasher(threads=2) as hasher:
         assert hasher.digest_of(large) == digest_of(large.read_bytes())
 
@@ -87,8 +88,8 @@ def test_without_another_process_files_are_read_in_this_one(
 def test_verification_maps_large_files_and_finds_one_changed_byte(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dis_store.hash_pool._LARGE_BYTES", MIB)
-    monkeypatch.setattr("dis_store.hash_pool._WORTH_MAPPING_BYTES", 2 * MIB)
+    monkeypatch.setattr("dis_store.integrity.hash_pool._LARGE_BYTES", MIB)
+    monkeypatch.setattr("dis_store.integrity.hash_pool._WORTH_MAPPING_BYTES", 2 * MIB)
     digest = write_tree(
         store, {"one": Blob(b"1" * MIB), "two": Blob(b"2" * MIB), "small": Blob(b"3")}
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from auditing import audit
-from dis_store import Store, work_space
+from dis_store import Store
+from dis_store.writing import work_space
 from processes import kill_self, killed_in
 from trees import Blob, write_tree
 

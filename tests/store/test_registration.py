@@ -13,8 +13,8 @@ from dis_store import (
     UnfitEnvironmentError,
     durability,
     platform_linux,
-    registration,
 )
+from dis_store.writing import registration
 from file_identity import identity
 from trees import Blob, write_text, write_tree
 
@@ -194,7 +194,7 @@ def test_a_full_disk_names_the_command_that_frees_it(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
 
-    monkeypatch.setattr("dis_store.file_writer.write_all", full)
+    monkeypatch.setattr("dis_store.writing.file_writer.write_all", full)
     with pytest.raises(UnfitEnvironmentError) as refusal:
         write_text(store, "x")
     assert "is full" in refusal.value.what

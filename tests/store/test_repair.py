@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auditing import audit
 from dis_store import BuildError, Digest, Realisation, Store
-from dis_store.repair import RepairReport
+from dis_store.integrity.repair import RepairReport
 from trees import Blob, write_tree
 
 MODEL = {

@@ -15,8 +15,8 @@ from dis_store import (
     SpaceGoal,
     Store,
     last_use,
-    use_history,
 )
+from dis_store.garbage_collection import use_history
 from trees import write_text
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
@@ -166,7 +166,7 @@ def test_room_is_made_by_the_roots_that_were_used_longest_ago(
     store.note_use("a")
     store.close()
     store = Store.open(store.path)
-    monkeypatch.setattr("dis_store.space_goal.free_bytes", lambda _top: 5000)
+    monkeypatch.setattr("dis_store.garbage_collection.space_goal.free_bytes", lambda _top: 5000)
     assert store.collect_garbage(goal=SpaceGoal(keep_free=5000)).retired_roots == ()
     report = store.collect_garbage(goal=SpaceGoal(keep_free=6000))
     assert (report.retired_roots, report.freed_bytes, report.reached) == (("b",), 1000, True)

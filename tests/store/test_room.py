@@ -8,9 +8,9 @@ import pytest
 
 from dis_store import Root, Store
 from dis_store.digest import Digest
-from dis_store.downloads import downloading
 from dis_store.errors import DiskFullError
 from dis_store.store import Store as StoreClass
+from dis_store.writing.downloads import downloading
 from trees import write_text
 
 MIB = 1 << 20

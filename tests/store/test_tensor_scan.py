@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dis_store import tensor_set_digest
-from dis_store.safetensors_header import MAX_HEADER_BYTES
-from dis_store.tensor_scan import MAX_SCANNED_HEADER_BYTES, TensorScan
+from dis_store.tensors.safetensors_header import MAX_HEADER_BYTES
+from dis_store.tensors.tensor_scan import MAX_SCANNED_HEADER_BYTES, TensorScan
 from safetensors_bytes import one_byte_tensors, safetensors_bytes
 from tensor_layouts import NAMES, TENSOR_SETS, Raws, expected, file_of, found, layouts, scanned
 
@@ -167,7 +167,7 @@ def test_a_header_that_is_claimed_takes_no_more_memory_than_what_came() -> None:
 def test_the_most_expensive_header_stays_within_bounds() -> None:
     code = """if True:
         import resource
-        from dis_store.tensor_scan import MAX_SCANNED_HEADER_BYTES, TensorScan
+        from dis_store.tensors.tensor_scan import MAX_SCANNED_HEADER_BYTES, TensorScan
         def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         before = peak()
         escapes = (MAX_SCANNED_HEADER_BYTES - 100) // 6

@@ -81,7 +81,7 @@ def test_what_is_cloned_in(store: Store, source: Path, monkeypatch: pytest.Monke
         os.pwrite(target, os.pread(source, 1 << 20, 0), 0)
         return True
 
-    monkeypatch.setattr("dis_store.ingestion.clone_file", clone)
+    monkeypatch.setattr("dis_store.writing.ingestion.clone_file", clone)
     assert tensors_in(store, add_path(store, source)) == expected(TENSORS)
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from auditing import audit
 from builds import build_of
-from dis_store import Digest, IntegrityError, Problem, Root, Store, durability, inspection
+from dis_store import Digest, IntegrityError, Problem, Root, Store, durability
+from dis_store.integrity import inspection
 from trees import Blob, write_text, write_tree
 
 
@@ -248,7 +249,7 @@ def test_a_shared_inode_is_read_once_and_its_damage_found_everywhere(
         read.append(path)
         return hash_file(path, **options)
 
-    monkeypatch.setattr("dis_store.hash_pool.hash_file", counted)
+    monkeypatch.setattr("dis_store.integrity.hash_pool.hash_file", counted)
     assert store.verify(jobs=2).ok
     assert len(read) == 1
     file = store.file_path(objects[0], "0")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dis_store import Digest, Pace, Store, verification_round
+from dis_store import Digest, Pace, Store
+from dis_store.integrity import verification_round
 from trees import Blob, write_tree
 
 

@@ -59,8 +59,8 @@ def test_where_they_cannot_the_kernel_copies(disk: FileSystem, tmp_path: Path) -
 def test_where_the_kernel_cannot_copy_it_is_done_by_hand(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dis_store.ingestion.clone_file", lambda *_: False)
-    monkeypatch.setattr("dis_store.ingestion.copy_range", lambda *_: None)
+    monkeypatch.setattr("dis_store.writing.ingestion.clone_file", lambda *_: False)
+    monkeypatch.setattr("dis_store.writing.ingestion.copy_range", lambda *_: None)
     source = tmp_path / "model"
     source.write_bytes(os.urandom(1 << 20))
     taken: list[WrittenFile] = []

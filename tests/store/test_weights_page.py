@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from dis_store import Digest, tensor_set_digest
-from dis_store.safetensors_header import MAX_HEADER_BYTES, MAX_NAME_LENGTH
-from dis_store.tensor_scan import MAX_SCANNED_HEADER_BYTES
-from dis_store.tensor_set import FORMAT, tensor_set
+from dis_store.tensors.safetensors_header import MAX_HEADER_BYTES, MAX_NAME_LENGTH
+from dis_store.tensors.tensor_scan import MAX_SCANNED_HEADER_BYTES
+from dis_store.tensors.tensor_set import FORMAT, tensor_set
 from safetensors_bytes import safetensors_bytes
 from tensor_layouts import scanned
 

@@ -14,8 +14,8 @@ from dis_derivations.runs.bundle import BUNDLE_KIND, run_id
 from dis_derivations.runs.bundle_reader import DirectoryBundle, ObjectFile
 from dis_store import canonical_json
 from dis_store.digest import Digest, Sha256
-from dis_store.tensor_scan import Tensor as StoredTensor
-from dis_store.tensor_scan import TensorScan
+from dis_store.tensors.tensor_scan import Tensor as StoredTensor
+from dis_store.tensors.tensor_scan import TensorScan
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I32": "<i4"}
 FILES = {

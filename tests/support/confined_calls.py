@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 # Another user may not be allowed to read the modules that a command loads late.
-import dis_store.collection  # noqa: F401
+import dis_store.garbage_collection.collection  # noqa: F401
 from command_line import Outcome, call
 from processes import forked, waited_for
 

@@ -52,18 +52,18 @@ from dis_store import (
     lock_holder,
     strict_json,
 )
-from dis_store.closure_archive import Header, decode_header
-from dis_store.closure_import import plan_import
+from dis_store.archives.closure_archive import Header, decode_header
+from dis_store.archives.closure_import import plan_import
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import InvalidInputError
+from dis_store.integrity.verification_round import read_round
 from dis_store.layout import open_layout
 from dis_store.path_rules import check_path
 from dis_store.result_links import survey_links
 from dis_store.roots import check_name
-from dis_store.safetensors_header import read_from
-from dis_store.tensor_scan import TensorScan
+from dis_store.tensors.safetensors_header import read_from
+from dis_store.tensors.tensor_scan import TensorScan
 from dis_store.tree import Tree
-from dis_store.verification_round import read_round
 from manifest_documents import smallest_manifest
 from parser_seeds import (
     CONFIG,

@@ -4,7 +4,7 @@ import fcntl
 import os
 from typing import Any
 
-from dis_store import registration
+from dis_store.writing import registration
 
 
 def never_wait() -> None:

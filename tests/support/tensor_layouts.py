@@ -8,7 +8,7 @@ from math import prod
 from hypothesis import strategies as st
 
 from dis_store.digest import Digest
-from dis_store.tensor_scan import Tensor, TensorScan
+from dis_store.tensors.tensor_scan import Tensor, TensorScan
 
 WIDTHS = {"U8": 1, "BOOL": 1, "F8_E4M3": 1, "I16": 2, "F16": 2, "BF16": 2, "F32": 4, "F64": 8}
 

@@ -172,7 +172,7 @@ def _written(output: str, *, replace: bool) -> Iterator[BinaryIO]:
 
 
 def _packed(stream: BinaryIO, *, wanted: bool) -> AbstractContextManager[BinaryIO]:
-    from dis_store.compression import compressing
+    from dis_store.archives.compression import compressing
 
     return compressing(stream) if wanted else nullcontext(stream)
 

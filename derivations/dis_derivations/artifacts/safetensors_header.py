@@ -1,4 +1,4 @@
-"""Reading the header of a weight file; what a header must be is for `dis_store.safetensors_header` to say."""
+"""Reading the header of a weight file; what a header must be is for `dis_store.tensors.safetensors_header` to say."""
 
 import os
 from pathlib import Path
@@ -8,8 +8,8 @@ from dis_derivations.artifacts.regular_file import (
     open_regular,
     unreadable,
 )
-from dis_store import safetensors_header
-from dis_store.safetensors_header import (
+from dis_store.tensors import safetensors_header
+from dis_store.tensors.safetensors_header import (
     DTYPE_BITS,
     MAX_HEADER_BYTES,
     MAX_SEPARATORS,

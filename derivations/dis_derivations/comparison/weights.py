@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dis_derivations.runs.bundle_reader import ObjectFiles
-from dis_store import tensor_set
 from dis_store.digest import Digest
-from dis_store.tensor_scan import Tensor
+from dis_store.tensors import tensor_set
+from dis_store.tensors.tensor_scan import Tensor
 
 Form = tuple[str, tuple[int, ...]]
 Identity = tuple[str, str, tuple[int, ...], Digest]

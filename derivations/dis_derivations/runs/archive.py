@@ -18,7 +18,7 @@ from dis_derivations.runs.bundle import REFERENCED_RESULTS
 from dis_derivations.runs.bundle_reader import MEMBERS
 from dis_derivations.runs.output_file import appearing, check_place
 from dis_derivations.runs.reference import Resolved
-from dis_store.compression import compressing
+from dis_store.archives.compression import compressing
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree

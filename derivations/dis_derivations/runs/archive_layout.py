@@ -21,7 +21,7 @@ MANIFESTS, OBJECTS, RUN = "manifests/", "objects/", "run/"
 RECORD_BYTES = tarfile.RECORDSIZE
 # Far more than any run has; each costs an inode where an archive is unpacked.
 MAX_MEMBERS = 100_000
-# Another level would be other bytes; `dis_store.compression` has that of Zstandard.
+# Another level would be other bytes; `dis_store.archives.compression` has that of Zstandard.
 GZIP_LEVEL = 6
 
 # How the name of an archive ends that is to be written.

@@ -20,10 +20,10 @@ from blake3 import blake3
 from dis_derivations.runs import archive_layout as layout
 from dis_derivations.runs.bundle_reader import DirectoryBundle
 from dis_store import strict_json
-from dis_store.compression import MAGIC, decompressing
+from dis_store.archives.compression import MAGIC, decompressing
+from dis_store.archives.tar_reader import TarReader
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError, InvalidInputError, UnfitEnvironmentError
-from dis_store.tar_reader import TarReader
 from dis_store.tree import Tree
 
 _MAX_HEADER_BYTES = 4096

@@ -23,7 +23,7 @@ from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
 
 if TYPE_CHECKING:
-    from dis_store.tensor_scan import Tensor
+    from dis_store.tensors.tensor_scan import Tensor
 
 ACTIVATIONS_FILE = "activations.safetensors"
 # What a bundle is made of. A run directory holds more beside it, the log, which is no part of it.

@@ -19,13 +19,13 @@ from dis_derivations.transport.address import parse_address
 from dis_derivations.transport.patience import bounded
 from dis_derivations.transport.transfer import Listener
 from dis_derivations.version import VERSION
-from dis_store.arrivals import take_download
 from dis_store.digest import Digest
-from dis_store.downloads import Download, downloading
 from dis_store.environment import reported
 from dis_store.errors import DisError
 from dis_store.hashing import hash_content
 from dis_store.platform_linux import write_all
+from dis_store.writing.arrivals import take_download
+from dis_store.writing.downloads import Download, downloading
 
 if TYPE_CHECKING:
     from dis_derivations.sources.source import Check

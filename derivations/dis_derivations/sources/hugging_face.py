@@ -176,7 +176,7 @@ class HuggingFaceSource:
         check_interrupted: Callable[[], None],
         on_bytes: Callable[[int], None],
     ) -> "WrittenFile":
-        from dis_store.arrivals import take_stored
+        from dis_store.writing.arrivals import take_stored
 
         expected = self._expected(wanted)
         if expected.sha256 is not None:

@@ -94,7 +94,7 @@ def _not_stored(
     wanted: list[WantedFile], writer: "TreeWriter", on_bytes: Callable[[int], None]
 ) -> list[WantedFile]:
     """Take files that the store has already, if it has all of them, and return those that are left to be fetched."""
-    from dis_store.arrivals import has_stored, take_stored
+    from dis_store.writing.arrivals import has_stored, take_stored
 
     digests = [file.sha256 for file in wanted if file.sha256 is not None]
     # A source that has to fetch one of them wants to see them all together.

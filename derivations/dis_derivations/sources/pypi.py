@@ -158,7 +158,7 @@ class PypiSource:
     def _fetched(
         self, writer: "TreeWriter", check_interrupted: Callable[[], None]
     ) -> Iterator[Path]:
-        from dis_store.work_space import work_space
+        from dis_store.writing.work_space import work_space
 
         requirement = self._requirement()
         with work_space(writer.foundation.layout.room("tmp")) as space:
@@ -204,7 +204,7 @@ def _take(
     listener: _Listener,
 ) -> "WrittenFile":
     from dis_derivations.sources.local import check_arrived
-    from dis_store.room import check_room
+    from dis_store.writing.room import check_room
 
     if wanted.path not in archive:
         names = [name for name in archive.names if ".dist-info/" not in name]

@@ -13,15 +13,15 @@ from dis_derivations.transport.client import Client
 from dis_derivations.transport.errors import RefusedRequestError, TransferError
 from dis_derivations.transport.transfer import Listener, transfer
 from dis_derivations.transport.worker import Errand
-from dis_store.arrivals import take_download, take_stored
 from dis_store.digest import Digest
-from dis_store.downloads import downloading
 from dis_store.errors import DisError, MismatchError
+from dis_store.writing.arrivals import take_download, take_stored
+from dis_store.writing.downloads import downloading
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
-    from dis_store.downloads import Download
     from dis_store.hashing import Content
+    from dis_store.writing.downloads import Download
 
 # Looks at a file before it is taken: its path in the tree, and where it is. Raises DisError to refuse it.
 Check = Callable[[str, Path], None]

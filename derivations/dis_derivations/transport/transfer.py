@@ -16,10 +16,10 @@ from dis_derivations.transport.extents import Extents
 from dis_derivations.transport.pieces import ChangedError, Pieces, StaleError
 from dis_derivations.transport.retrying import LATER
 from dis_derivations.transport.worker import Errand, UnmarkedError, Worker
-from dis_store.downloads import Download
 from dis_store.environment import reported
 from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher
 from dis_store.platform_linux import boot_id
+from dis_store.writing.downloads import Download
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_TO_END = 2.0

@@ -111,7 +111,7 @@ def test_a_stale_lock_inside_the_manifest_is_refused_before_anything_is_read(
 def test_an_interruption_while_locking_leaves_no_lock_and_nothing_half_made(
     store: Store, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dis_store.tree_writer import TreeWriter
+    from dis_store.writing.tree_writer import TreeWriter
 
     ingest, taken = TreeWriter.ingest, 0
 

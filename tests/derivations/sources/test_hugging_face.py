@@ -21,7 +21,6 @@ from dis_derivations.transport.conduct import Conduct
 from dis_derivations.transport.errors import TransferError
 from dis_store import Store, WrittenFile
 from dis_store.digest import Sha256
-from dis_store.downloads import downloading
 from dis_store.errors import (
     BuildError,
     DisError,
@@ -30,6 +29,7 @@ from dis_store.errors import (
     MismatchError,
     UnfitEnvironmentError,
 )
+from dis_store.writing.downloads import downloading
 from hub_server import Handler, Hub, Served, blob_id, running_hub, served_directory
 from model_directories import safetensors_bytes, write_model
 

@@ -11,7 +11,7 @@ import pytest
 from dis_derivations.transport.client import Client
 from dis_store import Store
 from dis_store.digest import Digest
-from dis_store.downloads import (
+from dis_store.writing.downloads import (
     SECONDS_KEPT,
     downloading,
     finish,

@@ -13,11 +13,11 @@ import pytest
 from dis_derivations.transport.address import parse_address
 from dis_derivations.transport.errors import RefusedRequestError, TransferError, WrongSizeError
 from dis_store import Store
-from dis_store.arrivals import take_download
 from dis_store.digest import Digest, Sha256
-from dis_store.downloads import Download
 from dis_store.errors import DisError, InterruptedBuildError, InvalidInputError, MismatchError
 from dis_store.hashing import hash_content
+from dis_store.writing.arrivals import take_download
+from dis_store.writing.downloads import Download
 from file_server import Handler, Served, serving
 from transport_site import BYTES, CONDUCT, SHA256, Fetching
 

@@ -1,0 +1,1 @@
+"""Closures as one archive: written, read, and received in pieces."""

@@ -1,0 +1,125 @@
+"""What an archive of closures holds, under which names, in which order (docs/internals/formats/closures.md)."""
+
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dis_store import canonical_json, strict_json
+from dis_store.archives.tar_reader import BLOCK_BYTES, padding
+from dis_store.digest import Digest
+from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.tree import Tree
+
+__all__ = [
+    "BLOCK_BYTES",
+    "END",
+    "FORMAT",
+    "HEADER",
+    "TYPE",
+    "Header",
+    "contents",
+    "decode_header",
+    "file_name",
+    "manifest_name",
+    "member_header",
+    "padding",
+]
+
+FORMAT = 1
+TYPE = "closures"
+HEADER = "archive.json"
+END = bytes(2 * BLOCK_BYTES)
+
+
+def manifest_name(digest: Digest) -> str:
+    """Return the name of an object's tree manifest."""
+    return f"manifests/{digest}.json"
+
+
+def file_name(blake3: Digest) -> str:
+    """Return the name of the content of a file."""
+    return f"files/{blake3}"
+
+
+def contents(trees: Mapping[Digest, Tree]) -> list[tuple[Digest, int]]:
+    """Return the BLAKE3 and the size of each different content of a file, in the order of an archive.
+
+    Raises:
+        InvalidInputError: Two manifests contradict each other about a size.
+    """
+    found: dict[Digest, int] = {}
+    for tree in trees.values():
+        for entry in tree.files:
+            if found.setdefault(entry.blake3, entry.size) != entry.size:
+                raise InvalidInputError(
+                    f"two manifests contradict each other about the size of {entry.blake3}"
+                )
+    return sorted(found.items())
+
+
+@dataclass(frozen=True)
+class Header:
+    """What `archive.json` says.
+
+    Attributes:
+        roots: The objects whose closures are here.
+        objects: How many objects these have.
+        after: The content after which the files begin, where the archive goes on with another one; else None.
+    """
+
+    roots: tuple[Digest, ...]
+    objects: int
+    after: Digest | None = None
+
+    def encode(self) -> bytes:
+        """Return the content of `archive.json`."""
+        document = {
+            "type": TYPE,
+            "format": FORMAT,
+            "roots": sorted(set(self.roots)),
+            "objects": self.objects,
+        }
+        return canonical_json.encode(
+            document if self.after is None else {**document, "after": self.after}
+        )
+
+
+def decode_header(data: bytes) -> Header:
+    """Return what `archive.json` says.
+
+    Raises:
+        InvalidInputError: It is no header.
+        UnfitEnvironmentError: The format is newer than this version.
+    """
+    document = strict_json.decode(data, name=HEADER)
+    fields = document if isinstance(document, dict) else {}
+    if fields.get("type") != TYPE:
+        raise InvalidInputError(f"{HEADER} is refused", cause=f"its type is not {TYPE!r}")
+    found = fields.get("format")
+    if type(found) is int and found > FORMAT:
+        raise UnfitEnvironmentError(
+            "the archive cannot be read",
+            cause=f"its format is {found}, and this version reads {FORMAT}",
+        )
+    try:
+        after = fields.get("after")
+        header = Header(
+            roots=tuple(Digest(each) for each in fields["roots"]),
+            objects=fields["objects"],
+            after=None if after is None else Digest(after),
+        )
+        if header.roots and type(header.objects) is int and header.encode() == data:
+            return header
+    except (KeyError, TypeError) as error:
+        raise InvalidInputError(f"{HEADER} is refused", cause=str(error)) from error
+    raise InvalidInputError(
+        f"{HEADER} is refused", cause="it is not what an export writes, or has no roots"
+    )
+
+
+def member_header(name: str, size: int) -> bytes:
+    """Return the one block that stands before a member: no owner, no time, one mode."""
+    information = tarfile.TarInfo(name)
+    information.size = size
+    information.mode = 0o644
+    return information.tobuf(tarfile.GNU_FORMAT)

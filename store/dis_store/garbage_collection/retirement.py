@@ -1,0 +1,54 @@
+"""Which automatic roots a policy gives up. Named roots are never given up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from dis_store.garbage_collection.use_history import LastUse
+from dis_store.roots import Root
+
+# A clock that jumps makes a root old in a moment, and not three days of use.
+DAYS_OF_EVIDENCE = 3
+
+
+@dataclass(frozen=True)
+class RetirementPolicy:
+    """What `dis gc --older-than` and `--keep-last` ask for.
+
+    Attributes:
+        older_than: Retire automatic roots that were last used longer ago than this; None: whenever that was. The clock
+            alone is not believed: the store must also have been used on `DAYS_OF_EVIDENCE` later days.
+        keep_last: Never retire this many of the automatic roots that were used last; None: as if 0.
+
+    Nothing is retired when both are None.
+    """
+
+    older_than: timedelta | None = None
+    keep_last: int | None = None
+
+    def retired(
+        self, roots: Mapping[str, Root], uses: Mapping[str, LastUse], now: datetime | None = None
+    ) -> list[str]:
+        """Return the names of the roots to give up, least recently used first.
+
+        Args:
+            roots: All named roots.
+            uses: Their last uses; a root without one is not given up.
+            now: The time; the clock's if it is not given.
+        """
+        if self.older_than is None and self.keep_last is None:
+            return []
+        automatic = sorted(
+            (uses[name].stamp, name)
+            for name, root in roots.items()
+            if root.automatic and name in uses
+        )
+        candidates = automatic[: max(0, len(automatic) - (self.keep_last or 0))]
+        if self.older_than is None:
+            return [name for _, name in candidates]
+        limit = (now or datetime.now(UTC)) - self.older_than
+        return [
+            name
+            for _, name in candidates
+            if uses[name].time < limit and uses[name].days_since >= DAYS_OF_EVIDENCE
+        ]

@@ -1,0 +1,1 @@
+"""What the store knows of the tensors inside its safetensors files."""

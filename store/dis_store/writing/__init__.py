@@ -1,0 +1,1 @@
+"""How content gets in: written in private, hashed on the way, registered in one step."""
