@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CLOSENESS = 0.65
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LazyCommand:
     """Where a command is, and what the help of its group says of it.
 

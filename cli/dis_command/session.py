@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Session:
     """What a command needs beside its own arguments.
 

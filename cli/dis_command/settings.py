@@ -21,7 +21,7 @@ _TURNED_OFF = {"", "0"}
 _FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Found:
     """A value and where it comes from: an option, a variable, a file or `default`."""
 

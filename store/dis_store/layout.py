@@ -39,7 +39,7 @@ _ROOMS = (*_DIRECTORIES, "roots", "roots/days", "locks")
 _ON_ONE_DEVICE = ("objects", "manifests", "links", "tmp", "trash", "quarantine")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Layout:
     """The paths inside the store at `top`."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SECONDS_BEFORE_TELLING = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Patience:
     """How to wait for a lock.
 

@@ -18,7 +18,7 @@ from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 MAX_LOCK_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LockLocation:
     """The place of a lock, whether there is one yet or not.
 

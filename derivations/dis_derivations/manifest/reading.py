@@ -24,7 +24,7 @@ MAX_BASES = 16
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SourceFile:
     """A file that was read, with the bytes it had then."""
 
@@ -32,7 +32,7 @@ class SourceFile:
     data: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RawManifest:
     """A manifest's files and what they come to together, before any schema has seen it.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "run"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TargetRequest:
     """A target of a manifest, and how to get there.
 
@@ -45,7 +45,7 @@ class TargetRequest:
     out_link: Path | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RealisedTarget:
     """A target whose outputs are valid objects of the store.
 

@@ -20,7 +20,8 @@ def location(tmp_path: Path, **members: Any) -> LockLocation:
 
 
 def test_a_lock_is_beside_its_manifest_unless_the_manifest_says_where(tmp_path: Path) -> None:
-    assert location(tmp_path) == LockLocation(tmp_path / "one.lock.json")
+    found = location(tmp_path)
+    assert (found.path, found.embedded) == (tmp_path / "one.lock.json", None)
 
 
 def test_a_declared_lockfile_is_relative_to_the_working_directory(tmp_path: Path) -> None:
