@@ -34,7 +34,7 @@ _DIRECTORIES = (
     "temproots",
     "quarantine",
 )
-_ROOMS = (*_DIRECTORIES, "roots", "roots/days", "locks")
+_ROOMS = (*_DIRECTORIES, "roots", "roots/days", "locks", "signatures")
 # Trees move between these by rename.
 _ON_ONE_DEVICE = ("objects", "manifests", "links", "tmp", "trash", "quarantine")
 
@@ -64,6 +64,10 @@ class Layout:
     def realisations(self, key: Digest) -> Path:
         """Return the directory of the realisation records of a key."""
         return self.top / "realisations" / key[:2] / key
+
+    def signatures(self, key: Digest) -> Path:
+        """Return the directory of the signed documents about a key."""
+        return self.top / "signatures" / key[:2] / key
 
     def link(self, blake3: Digest, *, executable: bool) -> Path:
         """Return the name that all equal files of the store share an inode with."""

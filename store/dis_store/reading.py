@@ -220,6 +220,13 @@ class StoreReader:
 
         return realisations.of_key(self._foundation, key)
 
+    def signatures(self, key: Digest) -> dict[Digest, bytes]:
+        """Return the signed documents about a key, by digest; nothing in them is believed by that."""
+        from dis_store import signatures
+
+        with reported(self.path):
+            return signatures.of_key(self._foundation.layout, key)
+
     def builds_of(self, digest: Digest) -> "list[Realisation]":
         """Return the records of the builds that an object came out of, oldest first; reads all records."""
         from dis_store import realisations

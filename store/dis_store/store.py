@@ -175,6 +175,19 @@ class Store(StoreReader):
         with reported(self.path):
             return realisations.add(self._foundation, realisation)
 
+    def add_signature(self, key: Digest, data: bytes) -> Digest:
+        """Keep a signed document about a key of which a build is recorded; return its digest.
+
+        It keeps nothing alive, and goes with the last record of the key.
+
+        Raises:
+            InvalidInputError: No build of the key is recorded, or the document is too large.
+        """
+        from dis_store import signatures
+
+        with reported(self.path):
+            return signatures.add(self._foundation, key, data)
+
     def chosen(self, key: Digest) -> "Realisation | None":
         """Return the record that answers for a key, its outputs protected and valid; None if none can."""
         from dis_store import realisations

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from dis_store import signatures
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
 from dis_store.foundation import Foundation
@@ -42,6 +43,7 @@ def delete(foundation: Foundation, garbage: Garbage, report: Progress) -> int:
     _delete_rows(foundation, garbage.objects, report)
     moved = _set_aside(foundation, garbage, report)
     _unlink(garbage.orphaned_records)
+    signatures.remove(garbage.signatures)
     with foundation.index.transaction() as transaction:
         _delete_what_is_left_over(transaction)
     return moved

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dis_store import result_links
+from dis_store import result_links, signatures
 from dis_store.digest import Digest
 from dis_store.foundation import Foundation
 from dis_store.garbage_collection.freeing import Freeing
@@ -40,6 +40,7 @@ class Garbage:
         orphaned_records: Records of builds that are in no index.
         derivations: By their digests.
         realisations: Records of builds.
+        signatures: Files of signatures of keys of which no record stays.
     """
 
     retired: tuple[str, ...]
@@ -49,6 +50,7 @@ class Garbage:
     orphaned_records: tuple[Path, ...]
     derivations: tuple[Digest, ...]
     realisations: tuple[Realisation, ...]
+    signatures: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def find_garbage(
     marks = marking.marks
     records = list(itertools.chain(*graph.realisations.values()))
     layout = foundation.layout
+    staying = {each.key for each in records if stays(each, marks)}
     return Garbage(
         retired=choice.retired,
         dead_links=tuple(link for link in keepers.links if link.target is None),
@@ -135,6 +138,7 @@ def find_garbage(
             if digest not in marks.derivations
         ),
         realisations=tuple(each for each in records if not stays(each, marks)),
+        signatures=signatures.of_no_record(layout, staying),
     )
 
 

@@ -33,6 +33,7 @@ ProblemKind = Literal[
     "damaged manifest",
     "damaged derivation",
     "damaged realisation",
+    "damaged signature",
     "damaged root",
 ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dis_store import derivations, realisations
+from dis_store import derivations, realisations, signatures
 from dis_store.closures import closure
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError
@@ -20,7 +20,12 @@ from dis_store.index import Transaction
 from dis_store.integrity.hash_pool import read_each_inode_once
 from dis_store.integrity.inspection import FileCheck, Problem, about_the_disk, inspect
 from dis_store.integrity.quarantine import quarantine
-from dis_store.integrity.verification import MAKE_AGAIN, damaged_roots, remedies
+from dis_store.integrity.verification import (
+    MAKE_AGAIN,
+    damaged_roots,
+    damaged_signatures,
+    remedies,
+)
 from dis_store.layout import Layout
 from dis_store.realisations import Realisation
 from dis_store.sharded import digests_on_disk, is_directory, sharded_names
@@ -53,7 +58,7 @@ class ReindexReport:
     def remedies(self) -> tuple[str, ...]:
         """What to do about what was not admitted, with the commands."""
         kinds = {problem.kind for problem in self.problems}
-        lost = self.incomplete or kinds - {"damaged root"}
+        lost = self.incomplete or kinds - {"damaged root", "damaged signature"}
         return (*remedies(kinds & {"damaged root"}), *([MAKE_AGAIN] if lost else []))
 
 
@@ -186,6 +191,8 @@ class _Records:
         self.damaged: list[Path] = []
         self._read_derivations(layout)
         self._read_realisations(layout)
+        self.problems += damaged_signatures(layout)
+        self.damaged += (signatures.path_of(layout, name) for name, _ in signatures.damaged(layout))
 
     def _read_derivations(self, layout: Layout) -> None:
         for digest, path in digests_on_disk(layout.room("derivations")).items():

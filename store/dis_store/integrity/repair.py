@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dis_store import closures, lookups
+from dis_store import closures, lookups, signatures
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation, read_tree
@@ -257,6 +257,11 @@ def _repair_records(
         elif problem.kind == "damaged derivation":
             _set_aside_derivation(foundation, Digest(problem.subject))
             lost.append(Loss(problem.subject, "dis realize CONFIG writes it again"))
+        elif problem.kind == "damaged signature":
+            path = signatures.path_of(foundation.layout, problem.subject)
+            if os.path.lexists(path):
+                quarantine(foundation.layout, path)
+            lost.append(Loss(problem.subject, "dis sign REF signs again"))
     return written, lost
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from dis_store import derivations
+from dis_store import derivations, signatures
 from dis_store.digest import Digest
 from dis_store.errors import DisError, IntegrityError
 from dis_store.foundation import Foundation, read_tree
@@ -33,8 +33,12 @@ _REMEDIES: tuple[tuple[frozenset[ProblemKind], str], ...] = (
         "set aside what is damaged: dis store reindex",
     ),
     (
-        _ALL - {"damaged root", "tree without row"},
+        _ALL - {"damaged root", "damaged signature", "tree without row"},
         MAKE_AGAIN,
+    ),
+    (
+        frozenset({"damaged signature"}),
+        "sign again what lost a signature: dis sign REF",
     ),
 )
 
@@ -162,6 +166,7 @@ def problems_of_records(foundation: Foundation) -> Iterator[Problem]:
     yield from _trees_without_rows(foundation)
     yield from _damaged_derivations(foundation)
     yield from _damaged_realisations(foundation)
+    yield from damaged_signatures(foundation.layout)
     yield from damaged_roots(foundation.layout)
     yield from _roots_of_nothing(foundation)
 
@@ -206,6 +211,14 @@ def _damaged_derivations(foundation: Foundation) -> Iterator[Problem]:
             with foundation.locks.placing(digest):
                 if layout.derivation(digest).exists() or _has_row(foundation, digest):
                     yield Problem("damaged derivation", digest, None, str(error))
+
+
+def damaged_signatures(layout: Layout) -> list[Problem]:
+    """Return what is wrong with signatures: those that are not what their names say."""
+    return [
+        Problem("damaged signature", name, None, detail)
+        for name, detail in signatures.damaged(layout)
+    ]
 
 
 def _has_row(foundation: Foundation, derivation: Digest) -> bool:

@@ -1,0 +1,125 @@
+"""Signed documents about builds, kept beside the records of a key: opaque bytes, named by their digest.
+
+The store neither reads nor believes them. They keep nothing alive, go with the last record of their key, and are in no
+index, so that there is nothing to rebuild.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from dis_store.digest import Digest
+from dis_store.errors import InvalidInputError
+from dis_store.foundation import Foundation
+from dis_store.layout import Layout
+from dis_store.records import write_record
+from dis_store.sharded import is_directory, sharded_names
+
+MAX_BYTES = 8 << 20
+MAX_OF_KEY = 1024
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def add(foundation: Foundation, key: Digest, data: bytes) -> Digest:
+    """Keep a signed document about a key; return its digest. Keeping it twice changes nothing.
+
+    Raises:
+        InvalidInputError: No build of the key is recorded, the document is too large, or the key has too many.
+    """
+    if len(data) > MAX_BYTES:
+        raise InvalidInputError(
+            "a signature is not kept", cause=f"it has more than {MAX_BYTES} bytes"
+        )
+    digest = Digest.of(data)
+    # A collection waits for this: it would take the record, and leave the signature of nothing.
+    with foundation.locks.sharing(), foundation.locks.placing(key):
+        directory = foundation.layout.signatures(key)
+        path = directory / f"{digest}.json"
+        if foundation.index.value("SELECT 1 FROM realisations WHERE key = ?", (key,)) is None:
+            raise InvalidInputError(
+                "a signature is not kept", cause=f"no build of the key {key} is recorded"
+            )
+        if _read(path) == data:
+            return digest
+        if len(_names(directory)) >= MAX_OF_KEY:
+            raise InvalidInputError(
+                "a signature is not kept", cause=f"the key {key} has {MAX_OF_KEY} already"
+            )
+        # Imported here: nobody who only reads needs it.
+        from dis_store.durability import make_directory
+
+        make_directory(foundation.layout.room("signatures"), lasting=True)
+        write_record(foundation, path, data)
+    return digest
+
+
+def of_key(layout: Layout, key: Digest) -> dict[Digest, bytes]:
+    """Return the signed documents about a key, by digest, in its order. Damaged ones are left out: see `damaged`."""
+    found: dict[Digest, bytes] = {}
+    directory = layout.signatures(key)
+    for name in _names(directory):
+        data = _read(directory / name)
+        if data is not None and name == f"{Digest.of(data)}.json":
+            found[Digest(name.removesuffix(".json"))] = data
+    return found
+
+
+def damaged(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yield the name and what is wrong, of each signature that is not what its name says."""
+    for directory in _directories(layout):
+        for name in _names(directory):
+            data = _read(directory / name)
+            if data is None:
+                yield f"{directory.name}/{name}", "it cannot be read, or is no file"
+            elif name != f"{Digest.of(data)}.json":
+                yield f"{directory.name}/{name}", "its name is not its digest"
+
+
+def path_of(layout: Layout, name: str) -> Path:
+    """Return the file of the signature that `damaged` calls so."""
+    return layout.room("signatures") / name[:2] / name
+
+
+def of_no_record(layout: Layout, keys: frozenset[str] | set[Digest]) -> tuple[Path, ...]:
+    """Return the files of signatures whose keys are none of these."""
+    return tuple(
+        directory / name
+        for directory in _directories(layout)
+        if directory.name not in keys
+        for name in _names(directory)
+    )
+
+
+def remove(paths: tuple[Path, ...]) -> None:
+    """Delete signatures, and the directories that they leave empty."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    for directory in {path.parent for path in paths}:
+        if is_directory(directory) and not any(directory.iterdir()):
+            directory.rmdir()
+
+
+def _directories(layout: Layout) -> Iterator[Path]:
+    room = layout.room("signatures")
+    if is_directory(room):
+        yield from filter(is_directory, sharded_names(room))
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory)) if is_directory(directory) else []  # noqa: PTH208 - names
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        with open(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    return data if len(data) <= MAX_BYTES else None
