@@ -3,22 +3,38 @@
 import contextlib
 
 from dis_derivations.realisation.building import BuildContext
+from dis_derivations.version import VERSION
+from dis_store import canonical_json
 from dis_store.digest import Digest
 from dis_store.errors import DisError, InterruptedBuildError
 
 BUILD_LOG = "build.log"
+BUILDER_DOCUMENT = "builder.json"
 
 
 def register_log(context: BuildContext) -> Digest:
     """Make the `log` output of a build."""
     with context.store.new_tree() as tree:
         tree.write_bytes(BUILD_LOG, context.log.encode())
+        tree.write_bytes(BUILDER_DOCUMENT, _builder_document(context))
         for path, content in context.log_files.items():
             if isinstance(content, Digest):
                 tree.reference(path, content)
             else:
                 tree.write_bytes(path, content)
         return tree.register()
+
+
+def _builder_document(context: BuildContext) -> bytes:
+    """Return what built: a key has the version of the builder, and no digest has that of dis."""
+    derivation = context.derivation
+    return canonical_json.encode(
+        {
+            "builder": derivation.builder,
+            "builder_version": derivation.builder_version,
+            "dis": VERSION,
+        }
+    )
 
 
 def keep_log_of_failure(context: BuildContext, failure: DisError) -> None:

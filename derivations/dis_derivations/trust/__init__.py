@@ -1,0 +1,1 @@
+"""Who vouches for what: keys, signed claims about builds, the policy that accepts them, attestations of others."""
