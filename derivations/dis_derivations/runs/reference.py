@@ -155,6 +155,10 @@ def _refuse_unavailable(ref: str) -> None:
         )
     if "://" in ref:
         scheme = ref.partition("://")[0]
+        if scheme == "oci":
+            raise InvalidInputError(
+                f"{ref} is in a registry, not in the store", hint=f"fetch it first: dis pull {ref}"
+            )
         raise UnsupportedError(
             f"{ref} cannot be read",
             cause=f"references of the kind {scheme}:// are not available in this version of dis",

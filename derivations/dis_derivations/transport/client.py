@@ -70,6 +70,10 @@ class Answer:
     ) -> None:
         _let_go(self._response)
 
+    def close(self) -> None:
+        """Keep the connection where the rest of the body is short, else close it."""
+        _let_go(self._response)
+
     def read(self, amount: int) -> bytes:
         """Return at most `amount` bytes as soon as there are any; nothing at the end.
 

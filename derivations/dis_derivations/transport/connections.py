@@ -3,7 +3,7 @@
 import os
 import ssl
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -33,11 +33,17 @@ class Connections:
         self._managers: dict[tuple[str | None, frozenset[Reach]], urllib3.PoolManager] = {}
 
     def send(
-        self, method: str, address: Address, headers: Mapping[str, str], allowed: frozenset[Reach]
+        self,
+        method: str,
+        address: Address,
+        headers: Mapping[str, str],
+        allowed: frozenset[Reach],
+        body: bytes | Iterable[bytes] | None = None,
     ) -> tuple[urllib3.BaseHTTPResponse, Reach]:
         """Send a request; return the answer, whose body is unread, and where it came from.
 
-        Redirects are not followed, and nothing is sent again.
+        Redirects are not followed, and nothing is sent again. A body in pieces needs its `Content-Length` among the
+        headers.
 
         Raises:
             UnsafeAddressError: The machine is not where connections may lead.
@@ -51,6 +57,7 @@ class Connections:
             method,
             f"{address.scheme}://{address.host}:{address.port}{address.target}",
             headers={**headers},
+            body=body,
             redirect=False,
             retries=False,
             preload_content=False,

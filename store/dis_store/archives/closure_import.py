@@ -6,7 +6,6 @@ is registered before the last byte was. Contents that arrived are kept under `li
 an archive that broke off can be gone on with.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -14,6 +13,7 @@ from typing import BinaryIO
 from dis_store.archives import closure_archive as archive
 from dis_store.archives.closure_arrival import Arrival, check_room, coming, read_content
 from dis_store.archives.compression import decompressing
+from dis_store.archives.received_objects import register_received
 from dis_store.archives.tar_reader import TarReader
 from dis_store.closures import closure
 from dis_store.digest import Digest
@@ -21,7 +21,7 @@ from dis_store.environment import reported
 from dis_store.errors import InvalidInputError
 from dis_store.hashing import Content
 from dis_store.store import Store
-from dis_store.tree import FileEntry, Tree
+from dis_store.tree import Tree
 from dis_store.work_progress import Progress, counter
 from dis_store.writing.work_space import WorkSpace, work_space
 
@@ -166,33 +166,9 @@ def _register_all(
     new = 0
     for digest in ordered:
         if not store.protect(digest):
-            _register(store, digest, trees[digest], contents, space)
+            register_received(store, digest, trees[digest], contents, space)
             new += 1
     return ImportedClosures(tuple(roots), len(ordered), new)
-
-
-def _register(
-    store: Store, digest: Digest, tree: Tree, contents: Mapping[Digest, Content], space: WorkSpace
-) -> None:
-    with store.new_tree(portable_names=tree.portable_names) as writer:
-        for entry in tree.entries:
-            if not isinstance(entry, FileEntry):
-                writer.reference(entry.path, entry.object, entry.subpath)
-                continue
-            # A file that is executable in one place and not in another needs two inodes.
-            source = space.path / (f"{entry.blake3}-x" if entry.executable else entry.blake3)
-            if not source.exists():
-                shutil.copyfile(space.path / entry.blake3, source)
-            status = source.lstat()
-            writer.take(
-                entry.path,
-                source,
-                contents[entry.blake3],
-                inode=(status.st_dev, status.st_ino),
-                executable=entry.executable,
-                shared=True,
-            )
-        writer.register(expected=digest)
 
 
 def _reader(stream: BinaryIO, name: str) -> TarReader:

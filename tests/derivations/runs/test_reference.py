@@ -110,7 +110,14 @@ def test_a_file_of_another_kind_is_refused(store: Store, directory: Path, text: 
         resolve(store, "file.json")
 
 
-@pytest.mark.parametrize("ref", ["oci://registry/x", "https://x/y.json", "oci://x/run.tar.gz"])
+@pytest.mark.parametrize("ref", ["oci://registry/x", "oci://x/run.tar.gz"])
+def test_what_is_in_a_registry_must_be_fetched_first(store: Store, ref: str) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        resolve(store, ref)
+    assert refused.value.hint == f"fetch it first: dis pull {ref}"
+
+
+@pytest.mark.parametrize("ref", ["https://x/y.json", "s3://x/run.tar.gz"])
 def test_what_this_version_cannot_read_is_said_to_be_unavailable(store: Store, ref: str) -> None:
     with pytest.raises(UnfitEnvironmentError, match="cannot be read"):
         resolve(store, ref)

@@ -1,0 +1,115 @@
+"""`dis push`: send something, with all that belongs to it, to a registry."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dis_command.command import command, dry_run_option, json_option, pass_session, ref_argument
+from dis_command.session import Session
+
+if TYPE_CHECKING:
+    from dis_derivations.distribution.pushing import Pushed
+    from dis_derivations.registry.reference import RegistryReference
+    from dis_store import Root, Store
+
+
+@command(
+    "push",
+    examples=(
+        "dis push first oci://registry.example.com/runs:first",
+        "dis push first oci://localhost:5000/runs:first --dry-run",
+    ),
+)
+@ref_argument()
+@click.argument("place", metavar="oci://HOST/REPOSITORY:TAG")
+@click.option("--outputs-only", is_flag=True, help="Send the object alone, with what it refers to.")
+@click.option(
+    "--mount-from",
+    metavar="REPOSITORY",
+    help="Take what is there from another repository of the same registry.",
+)
+@dry_run_option
+@json_option
+@pass_session
+def push(
+    session: Session,
+    ref: str,
+    place: str,
+    outputs_only: bool,
+    mount_from: str | None,
+    dry_run: bool,
+) -> None:
+    """Send something with all that belongs to it to a registry.
+
+    What belongs to a run is what its root keeps: bundle, results, logs, inputs,
+    and the records of the builds. Nothing is sent that the registry has.
+    """
+    from dis_command.transfers import interruptible, transferring
+    from dis_derivations.distribution.kept import kept_by
+    from dis_derivations.distribution.pushing import Push, plan_push
+    from dis_derivations.registry.client import RegistryClient
+
+    reference = _tagged(place)
+    with session.open_store() as store, interruptible() as stop:
+        kept = kept_by(store, _root(store, ref), outputs_only=outputs_only)
+        with (
+            RegistryClient(session.environment) as client,
+            session.reporting() as reporter,
+            transferring(
+                reporter, reference, text="sending", finished="looked at" if dry_run else "sent"
+            ) as progress,
+        ):
+            work = Push(
+                client,
+                plan_push(store, kept, reference, stop),
+                mount_from=(mount_from,) if mount_from else (),
+                progress=progress,
+                stop=stop,
+            )
+            pushed = work.look() if dry_run else work.run()
+    session.print_result(lambda: _document(pushed, dry_run), lambda: _text(pushed, dry_run))
+
+
+def _tagged(place: str) -> "RegistryReference":
+    from dis_derivations.registry.reference import RegistryReferenceError, parse_reference
+
+    reference = parse_reference(place)
+    if reference.tag is None or reference.digest is not None:
+        raise RegistryReferenceError(
+            f"{place} is no place to push to",
+            cause="it must have a tag, and no digest",
+            hint=f"give it one: {reference.base}:TAG",
+        )
+    return reference
+
+
+def _root(store: "Store", ref: str) -> "Root":
+    from dis_derivations.runs.reference import resolve
+    from dis_store import Root
+
+    resolved = resolve(store, ref)
+    return resolved.entry or Root(resolved.object())
+
+
+def _document(pushed: "Pushed", dry_run: bool) -> dict[str, object]:
+    return {
+        "schema_version": 1,
+        "reference": str(pushed.reference),
+        "digest": str(pushed.reference.digest),
+        "dry_run": dry_run,
+        "objects": pushed.objects,
+        "bytes": pushed.size,
+        "sent_bytes": pushed.sent,
+        "mounted_bytes": pushed.mounted,
+    }
+
+
+def _text(pushed: "Pushed", dry_run: bool) -> str:
+    if not dry_run:
+        return str(pushed.reference)
+    from dis_command.terminal import count_text, size_text
+
+    return (
+        f"{pushed.reference}\n{count_text(pushed.objects, 'object')}, {size_text(pushed.size)}; "
+        f"{size_text(pushed.sent)} would be sent"
+    )
