@@ -1,0 +1,74 @@
+"""What a collection of the store leaves behind in Docker."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dis_derivations.images.loaded_images import LoadedImage
+    from dis_store import CollectionReport, Store
+
+
+@dataclass(frozen=True)
+class DockerGarbage:
+    """Images in Docker whose objects are gone.
+
+    Attributes:
+        left: They are there still, each with the reason where one is known.
+        removed: They are gone from Docker as well.
+    """
+
+    left: "Sequence[tuple[LoadedImage, str]]"
+    removed: "Sequence[LoadedImage]"
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be said of them."""
+        lines = [f"image {each.image} removed from Docker" for each in self.removed]
+        for each, reason in self.left:
+            why = reason or "dis gc --docker removes it"
+            lines.append(f"image {each.image} is in Docker still: {why}")
+        return lines
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return them for `--json`."""
+        return [
+            *({**each.to_json(), "removed": True, "reason": None} for each in self.removed),
+            *(
+                {**each.to_json(), "removed": False, "reason": reason or None}
+                for each, reason in self.left
+            ),
+        ]
+
+
+def collect_from_docker(
+    store: "Store", report: "CollectionReport", environment: "Mapping[str, str]", *, remove: bool
+) -> DockerGarbage:
+    """Return which images are left in Docker after a collection, or would be after one; with `remove` they go.
+
+    Docker is asked only where there is something to be removed.
+
+    Args:
+        store: The store.
+        report: What the collection did.
+        environment: Names the engine.
+        remove: Whether they go.
+
+    Raises:
+        UnfitEnvironmentError: No engine answers, and something is to be removed.
+    """
+    # Most stores never loaded an image, and pay one look at a directory for it.
+    if not (store.path / "docker").is_dir():
+        return DockerGarbage((), ())
+    from dis_derivations.images.loaded_images import images_without_object, remove_from_docker
+
+    going = [each.digest for each in report.objects] if report.dry_run else []
+    left = images_without_object(store, going)
+    if not left or not remove:
+        return DockerGarbage([(each, "") for each in left], ())
+    from dis_derivations.images.docker_engine import DockerEngine
+
+    with DockerEngine.connect(environment) as engine:
+        done = remove_from_docker(store, engine, left)
+    return DockerGarbage(done.kept, done.removed)

@@ -1,0 +1,1 @@
+"""Container images: kept as OCI layouts, pinned by digest, loaded into Docker from the store."""

@@ -1,0 +1,266 @@
+"""Running a command in a pinned image: alone, with nothing but what it is given, and gone afterwards."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dis_derivations.images.docker_engine import DockerEngine, answering
+from dis_derivations.images.docker_loading import load_image
+from dis_derivations.images.stored_image import StoredImage
+from dis_store.digest import Digest, Sha256
+from dis_store.errors import BuildError, IntegrityError
+
+if TYPE_CHECKING:
+    from dis_store import Store
+
+OBJECTS = "/dis/objects"
+# `nobody`, by number: an image need not know the name.
+USER = "65534:65534"
+_LOOK_SECONDS = 0.2
+_CLOSING_SECONDS = 10.0
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class ContainerLimits:
+    """What a container may use.
+
+    Attributes:
+        memory_bytes: Of memory; there is no swap beside it.
+        processes: Processes and threads at once.
+        output_bytes: Of each of stdout and stderr.
+        scratch_bytes: In `/tmp`, which is memory.
+    """
+
+    memory_bytes: int = 4096 * _MIB
+    processes: int = 512
+    output_bytes: int = 64 * _MIB
+    scratch_bytes: int = 256 * _MIB
+
+
+@dataclass(frozen=True)
+class ContainerCommand:
+    """What is run.
+
+    Attributes:
+        arguments: The program and its arguments; the image's own entry point is not asked.
+        objects: Mounted read-only, each with all that it refers to.
+        environment: Variables beside those of the image.
+        limits: What it may use.
+    """
+
+    arguments: Sequence[str]
+    objects: Collection[Digest] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    limits: ContainerLimits = field(default_factory=ContainerLimits)
+
+
+@dataclass(frozen=True)
+class ContainerResult:
+    """What a command left.
+
+    Attributes:
+        exit_code: As the engine tells it; 137 where it was killed.
+        stdout: Its output.
+        stderr: What it said beside that.
+        out_of_memory: Whether it was killed because it used more memory than it may.
+    """
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    out_of_memory: bool
+
+
+def object_place(digest: Digest) -> str:
+    """Return where an object is in a container: as in a store, so that references lead where they should."""
+    return f"{OBJECTS}/{digest[:2]}/{digest}"
+
+
+def run_in_image(
+    store: "Store",
+    engine: DockerEngine,
+    image: StoredImage,
+    command: ContainerCommand,
+    check_interrupted: Callable[[], None] = lambda: None,
+) -> ContainerResult:
+    """Run a command in an image and return what it left; nothing of the container is left.
+
+    It has no network and no capabilities, gains no privileges, is nobody, and can write to `/tmp` alone.
+
+    Args:
+        store: Has the image and the objects.
+        engine: Runs it. It must see the store under the same path.
+        image: In which. It is loaded if it must be.
+        command: What is run.
+        check_interrupted: Asked several times a second; raises to stop, and the container is killed.
+
+    Raises:
+        IntegrityError: The engine has another image than the one that is pinned. Nothing was run.
+        BuildError: The engine does not run it, or it said more than it may.
+        InterruptedBuildError: What `check_interrupted` raises.
+    """
+    identity = load_image(store, engine, image)
+    with answering("the container could not be made"):
+        container = engine.client.create_container(**_settings(store, engine, identity, command))
+    name = str(container["Id"])
+    try:
+        _check_image(engine, name, image)
+        return _run(engine, name, command.limits, check_interrupted)
+    finally:
+        _remove(engine, name)
+
+
+def _settings(
+    store: "Store", engine: DockerEngine, identity: Sha256, command: ContainerCommand
+) -> dict[str, Any]:
+    from docker.types import LogConfig, Mount
+
+    limits = command.limits
+    members = store.closure(list(command.objects)) if command.objects else []
+    mounts = [
+        Mount(object_place(each), str(store.object_path(each)), type="bind", read_only=True)
+        for each in members
+    ]
+    host = engine.client.create_host_config(
+        network_mode="none",
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges"],
+        read_only=True,
+        mounts=mounts,
+        pids_limit=limits.processes,
+        mem_limit=limits.memory_bytes,
+        memswap_limit=limits.memory_bytes,
+        tmpfs={"/tmp": f"rw,nosuid,nodev,size={limits.scratch_bytes}"},  # noqa: S108 - the container's own
+        # What it says is read while it runs, and is on no disk.
+        log_config=LogConfig(type=LogConfig.types.NONE),
+        ipc_mode="private",
+    )
+    first, *rest = command.arguments
+    return {
+        "image": identity,
+        "entrypoint": [first],
+        "command": rest,
+        "environment": dict(command.environment),
+        "user": USER,
+        "network_disabled": True,
+        "labels": {"dev.dis.container": "1"},
+        "host_config": host,
+    }
+
+
+def _check_image(engine: DockerEngine, name: str, image: StoredImage) -> None:
+    with answering("the container could not be looked at"):
+        found = engine.client.inspect_container(name).get("Image")
+    if found not in (image.id, image.image.manifest.digest):
+        raise IntegrityError(
+            "Docker made a container of another image than the one that is pinned",
+            cause=f"{image.id} is pinned, the container is of {found}",
+        )
+
+
+class _Output:
+    """What a container says, read on a thread of its own up to a bound."""
+
+    def __init__(self, connection: Any, limit: int) -> None:
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self.is_too_long = False
+        self.failure: Exception | None = None
+        self._connection = connection
+        self._limit = limit
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def is_over(self, seconds: float) -> bool:
+        """Wait for so long at most, and tell whether the container says no more."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Close the connection, which has ended by now: the container is gone, or was killed."""
+        self._thread.join(_CLOSING_SECONDS)
+        # The client hangs the answer that the connection belongs to on it, and that must be closed first.
+        answer = getattr(self._connection, "_response", None)
+        if answer is not None:
+            answer.close()
+        self._connection.close()
+
+    def _read(self) -> None:
+        from docker.utils.socket import STDOUT, frames_iter
+
+        try:
+            for stream, piece in frames_iter(self._connection, tty=False):
+                kept = self.stdout if stream == STDOUT else self.stderr
+                if len(kept) + len(piece) > self._limit:
+                    self.is_too_long = True
+                # It is read to its end all the same: an engine whose words nobody takes cannot even end a container.
+                if not self.is_too_long:
+                    kept += piece
+        except Exception as error:  # noqa: BLE001 - whatever the library raises here is told by whoever waits
+            self.failure = error
+
+
+def _run(
+    engine: DockerEngine,
+    name: str,
+    limits: ContainerLimits,
+    check_interrupted: Callable[[], None],
+) -> ContainerResult:
+    with answering("the container could not be run"):
+        output = _Output(engine.client.attach_socket(name), limits.output_bytes)
+        try:
+            engine.client.start(name)
+            state = _ended(engine, name, output, check_interrupted)
+        finally:
+            _kill(engine, name)
+            output.close()
+    if output.is_too_long:
+        raise BuildError(
+            "the command in the container said too much",
+            cause=f"more than {limits.output_bytes} bytes came",
+        )
+    if output.failure is not None:
+        raise BuildError(
+            "what the command in the container said could not be read",
+            cause=str(output.failure)[:300],
+        ) from output.failure
+    return ContainerResult(
+        int(state["ExitCode"]),
+        bytes(output.stdout),
+        bytes(output.stderr),
+        bool(state.get("OOMKilled")),
+    )
+
+
+def _ended(
+    engine: DockerEngine, name: str, output: _Output, check_interrupted: Callable[[], None]
+) -> Mapping[str, Any]:
+    """Return the state of a container that has ended; a command may end its output long before itself."""
+    while not output.is_over(_LOOK_SECONDS) and not output.is_too_long:
+        check_interrupted()
+    while True:
+        state: Mapping[str, Any] = engine.client.inspect_container(name)["State"]
+        if not state.get("Running") or output.is_too_long or output.failure is not None:
+            return state
+        check_interrupted()
+        time.sleep(_LOOK_SECONDS)
+
+
+def _kill(engine: DockerEngine, name: str) -> None:
+    from docker.errors import APIError
+
+    with contextlib.suppress(APIError):  # it has ended already
+        engine.client.kill(name)
+
+
+def _remove(engine: DockerEngine, name: str) -> None:
+    from docker.errors import NotFound
+
+    with answering("the container could not be removed"):
+        try:
+            engine.client.remove_container(name, v=True, force=True)
+        except NotFound:
+            return
