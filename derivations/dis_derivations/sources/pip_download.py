@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
+from dis_derivations.transport.proxy_secrets import without_proxy_secrets
 from dis_store.errors import BuildError
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
@@ -28,19 +30,20 @@ _MOST_LINES = 12
 
 # Wheels for every platform alone: what a lock pins must be the same wherever it is fetched.
 _ANY_PLATFORM = ("--platform", "any", "--implementation", "py", "--abi", "none")
-_OPTIONS = (
+_ALONE = (
     "--no-deps",
     "--only-binary",
     ":all:",
-    *_ANY_PLATFORM,
     # It is said of running the package's code, and that is never run.
     "--ignore-requires-python",
-    "--no-input",
-    "--no-color",
-    "--progress-bar",
-    "off",
-    "--disable-pip-version-check",
 )
+# As variables, because options have their place behind the command.
+_SETTINGS = {
+    "PIP_NO_INPUT": "1",
+    "PIP_NO_COLOR": "1",
+    "PIP_PROGRESS_BAR": "off",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,86 @@ def download_wheel(
     Raises:
         BuildError: pip could not, and why; or what came is no wheel for every platform.
     """
-    wheels, temporary, log = directory / "wheels", directory / "temporary", directory / "log"
+    wheels = directory / "wheels"
     wheels.mkdir()
+    run_pip(
+        ["download", *_ALONE, *_ANY_PLATFORM, "--dest", str(wheels), "--", str(requirement)],
+        directory,
+        check_interrupted,
+        failure=f"pip could not fetch {requirement} as a wheel",
+        hint="only wheels for every platform are taken; pip goes by your own settings: pip config list",
+    )
+    wheel = _only_wheel(requirement, wheels)
+    if not wheel.name.endswith("-none-any.whl"):
+        raise BuildError(
+            f"{wheel.name} is not a wheel for every platform",
+            cause="on another platform another one would be fetched, and no lock could pin both",
+        )
+    return wheel
+
+
+def download_exact_wheel(
+    requirement: Requirement,
+    options: Sequence[str],
+    directory: Path,
+    check_interrupted: Callable[[], None],
+) -> Path:
+    """Return the wheel that pip fetched for a platform, in a directory that is empty before and belongs to this call.
+
+    Args:
+        requirement: What to fetch: one version of a package.
+        options: Which of its wheels: platforms, hashes, as lines of a file of requirements and options of pip.
+        directory: Where pip works, its temporary files included.
+        check_interrupted: Called all the while; when it raises, pip is ended.
+
+    Raises:
+        BuildError: pip could not, and why.
+    """
+    wheels, wanted = directory / "wheels", directory / "requirements.txt"
+    wheels.mkdir()
+    hashes = [option for option in options if option.startswith("--hash=")]
+    wanted.write_text(" ".join((str(requirement), *hashes)) + "\n", encoding="utf-8")
+    others = [option for option in options if option not in hashes]
+    run_pip(
+        ["download", *_ALONE, *others, "--dest", str(wheels), "-r", str(wanted)],
+        directory,
+        check_interrupted,
+        failure=f"pip could not fetch the wheel of {requirement}",
+        hint="pip goes by your own settings: pip config list",
+    )
+    return _only_wheel(requirement, wheels)
+
+
+def run_pip(
+    arguments: Sequence[str],
+    directory: Path,
+    check_interrupted: Callable[[], None],
+    *,
+    failure: str,
+    hint: str,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Run the user's pip to its end.
+
+    Args:
+        arguments: Its command with options; they hold no secret, since every user of the machine can read them.
+        directory: Where it works, its temporary files included.
+        check_interrupted: Called all the while; when it raises, pip is ended.
+        failure: What has happened when it fails.
+        hint: What to do then.
+        variables: What of its environment is not as in this process.
+
+    Raises:
+        BuildError: It failed, and why.
+    """
+    temporary, log = directory / "temporary", directory / "log"
     temporary.mkdir()
-    argv = [sys.executable, "-m", "pip", "download", *_OPTIONS, "--dest", str(wheels)]
-    environment = {**os.environ, "TMPDIR": str(temporary)}
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - the Python that runs this, and a checked requirement
-            [*argv, "--", str(requirement)],
+        process = subprocess.Popen(  # noqa: S603 - the Python that runs this, and arguments that were checked
+            [sys.executable, "-m", "pip", *arguments],
             # Python takes modules from here before others, and a file of the user's called pip.py is not pip.
             cwd=directory,
-            env=environment,
+            env={**os.environ, **_SETTINGS, "TMPDIR": str(temporary), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -100,12 +172,7 @@ def download_wheel(
         )
     code = _wait(process, check_interrupted)
     if code != 0:
-        raise BuildError(
-            f"pip could not fetch {requirement} as a wheel",
-            cause=_reason(log),
-            hint="only wheels for every platform are taken; pip goes by your own settings: pip config list",
-        )
-    return _only_wheel(requirement, wheels)
+        raise BuildError(failure, cause=_reason(log), hint=hint)
 
 
 def _wait(process: "subprocess.Popen[bytes]", check_interrupted: Callable[[], None]) -> int:
@@ -144,8 +211,9 @@ def _reason(log: Path) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """Return a text in which addresses have neither a user nor a query."""
-    return _QUERY_OF_ADDRESS.sub(r"\1?****", _USER_OF_ADDRESS.sub("****@", text))
+    """Return a text in which addresses have neither a user nor a query, and which quotes no password of a proxy."""
+    without = without_proxy_secrets(text)
+    return _QUERY_OF_ADDRESS.sub(r"\1?****", _USER_OF_ADDRESS.sub("****@", without))
 
 
 def _only_wheel(requirement: Requirement, directory: Path) -> Path:
@@ -156,10 +224,4 @@ def _only_wheel(requirement: Requirement, directory: Path) -> Path:
             cause=f"it wrote {', '.join(path.name for path in found[:5]) or 'nothing'}",
             hint="pip goes by your own settings: pip config list",
         )
-    (wheel,) = found
-    if not wheel.name.endswith("-none-any.whl"):
-        raise BuildError(
-            f"{wheel.name} is not a wheel for every platform",
-            cause="on another platform another one would be fetched, and no lock could pin both",
-        )
-    return wheel
+    return found[0]

@@ -44,13 +44,18 @@ class WheelArchive:
 
     Args:
         path: Where it is.
+        name: What messages call it; the name of the file if None.
+        most_ratio: How many times its packed size a file of it may have, beyond the first MiB.
 
     Raises:
         InvalidInputError: It is no wheel, lists too much, or has a name that leads elsewhere.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._name = path.name
+    def __init__(
+        self, path: Path, *, name: str | None = None, most_ratio: int = _MOST_RATIO
+    ) -> None:
+        self._name = name or path.name
+        self._most_ratio = most_ratio
         with self._faults():
             _check_directory(path)
             self._archive = zipfile.ZipFile(path)
@@ -82,6 +87,10 @@ class WheelArchive:
     def size(self, path: str) -> int:
         """Return the bytes that a file claims to have."""
         return self._members[path].file_size
+
+    def is_executable(self, path: str) -> bool:
+        """Tell whether a file is marked as a program."""
+        return bool((self._members[path].external_attr >> 16) & 0o111)
 
     def pieces(self, path: str) -> Iterator[bytes]:
         """Yield the bytes of a file of the wheel in pieces of a bounded size.
@@ -127,7 +136,7 @@ class WheelArchive:
             )
         if member.flag_bits & _ENCRYPTED or member.compress_type not in _METHODS:
             raise self._refusal(f"{member.filename} in it is encrypted, or packed as no wheel is")
-        if member.file_size > _FREE_BYTES + _MOST_RATIO * member.compress_size:
+        if member.file_size > _FREE_BYTES + self._most_ratio * member.compress_size:
             raise self._refusal(
                 f"{member.filename} in it would grow from {member.compress_size} to {member.file_size} bytes"
             )

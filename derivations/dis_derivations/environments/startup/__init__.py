@@ -1,0 +1,1 @@
+"""What runs inside an interpreter that was started with an environment. Nothing of dis is imported here."""
