@@ -44,6 +44,7 @@ def machine_checks(environment: Mapping[str, str]) -> Iterator[Check]:
     yield from _libraries()
     yield _blas()
     yield from _engines()
+    yield _offline_builds(environment)
     yield _docker(environment)
     yield _gpu()
     yield _clock()
@@ -103,13 +104,29 @@ def _engines() -> Iterator[Check]:
     for name in _ENGINES:
         try:
             kind = engine_kind(name)
-            yield Check(
-                "PASS",
-                f"engine {name}",
-                f"here, numerics version {kind.numerics}, platform {kind.platform}",
-            )
+            known = f"numerics version {kind.numerics}, platform {kind.platform}"
+            if kind.has_process:
+                found = f"in the environment of the Python that --{name}-python names, {known}"
+                yield Check("INFO", f"engine {name}", found)
+            else:
+                yield Check("PASS", f"engine {name}", f"here, {known}")
         except DisError as error:
             yield Check("INFO", f"engine {name}", f"not here: {error.what}")
+
+
+def _offline_builds(environment: Mapping[str, str]) -> Check:
+    """Try what manifests ask for that forbid the network to their builds."""
+    from dis_derivations.confinement.confined_process import ConfinedProcess
+
+    try:
+        with ConfinedProcess.start(environment) as process:
+            found = f"kept off the network by {process.enforced_by}; attempts are recorded by {process.recorded_by}"
+    except DisError as error:
+        tried = "; ".join((error.cause or "").splitlines()[1:])
+        return Check(
+            "WARN", "offline builds", f"cannot be kept off the network: {tried}", error.hint
+        )
+    return Check("PASS", "offline builds", found)
 
 
 def _docker(environment: Mapping[str, str]) -> Check:

@@ -1,0 +1,1 @@
+"""Builds that run with no network, and what is seen of those that try to use it."""
