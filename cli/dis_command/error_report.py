@@ -73,20 +73,21 @@ def unexpected(
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the traceback, for `--debug`."""
+    """Return the traceback, for `--debug`; what libraries quote of a proxy holds no password."""
     import traceback
 
-    return "".join(traceback.format_exception(error))
+    from dis_derivations.transport.proxy_secrets import without_proxy_secrets
+
+    return without_proxy_secrets("".join(traceback.format_exception(error)))
 
 
 def _write_log(error: Exception, argv: list[str], environment: Mapping[str, str]) -> Path | None:
     """Write what is needed to understand the fault, and return where; None where nothing can be written."""
     import platform
-    import traceback
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)
-    text = "".join(traceback.format_exception(error))
+    text = traceback_text(error)
     about = f"dis {VERSION}, Python {sys.version.split()[0]}, {platform.platform()}\ncommand: {argv!r}\n\n"
     try:
         directory = user_directory(environment, *STATE_DIRECTORY)

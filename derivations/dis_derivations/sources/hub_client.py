@@ -25,6 +25,7 @@ from huggingface_hub.utils import (
 )
 
 from dis_derivations.sources.hub_settings import HubSettings, origin_of
+from dis_derivations.transport.proxy_secrets import without_proxy_secrets
 from dis_derivations.version import VERSION
 from dis_store.errors import BuildError, DisError
 
@@ -169,6 +170,7 @@ class HubClient(httpx2.Client):
         """Return what somebody else says as one short line without secrets."""
         if self._settings.token:
             text = text.replace(self._settings.token, "…")
+        text = without_proxy_secrets(text)
         line = " ".join(text.split())
         return "".join(letter if letter.isprintable() else "?" for letter in line)[:_LONGEST_SAYING]
 

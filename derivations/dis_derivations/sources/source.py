@@ -22,6 +22,7 @@ Reason = Literal[
     "symlink",
     "unsafe_file",
     "format_unavailable",
+    "not_a_package",
 ]
 
 
