@@ -1,16 +1,15 @@
-"""`dis diff`: compare the results of two runs, or the weights of two objects, bit for bit."""
+"""`dis diff`: compare two things bit for bit, or many runs with each other."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dis_command.command import command, json_option, pass_session, ref_argument
+from dis_command.command import command, force_option, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
 if TYPE_CHECKING:
-    from dis_derivations.comparison.report import DiffReport
-    from dis_derivations.comparison.weights_report import WeightsReport
-    from dis_derivations.runs.reference import Resolved
+    from dis_derivations.comparison.anything import Comparison
     from dis_store import Store
 
 
@@ -19,61 +18,102 @@ if TYPE_CHECKING:
     examples=(
         "dis diff first second",
         "dis diff runs/a runs/b --json",
-        "dis diff first second --strict",
+        "dis diff first second --html diff.html",
+        "dis diff --matrix first second third",
         "dis diff base-model tuned-model",
+        "dis diff one.json other.json",
     ),
 )
-@ref_argument("ref_a", "A")
-@ref_argument("ref_b", "B")
+@ref_argument("refs", "A B", nargs=-1, required=True)
 @click.option(
     "--strict",
     is_flag=True,
-    help="Ask for the same bundles, provenance included; of weights, for the same files.",
+    help="Ask for the same bundles, provenance included; of other things, for the same files.",
 )
+@click.option("--matrix", is_flag=True, help="Compare any number of runs: which agree?")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page about two runs that needs no network.",
+)
+@force_option
 @json_option
 @pass_session
-def diff(session: Session, ref_a: str, ref_b: str, strict: bool) -> int:
-    """Compare two runs, or the weights of two objects, bit for bit.
+def diff(
+    session: Session,
+    refs: tuple[str, ...],
+    strict: bool,
+    matrix: bool,
+    html: Path | None,
+    force: bool,
+) -> int:
+    """Compare two things bit for bit, or many runs with each other.
 
-    Prints whether they are the same, where they part, and why. The exit code is
-    0 when they are the same, 1 when they differ. Weights are the same when they
-    have the same tensors, whatever files these lie in.
+    Prints whether they are the same, where they part, and why. Compares runs, in
+    the store or not, and of one kind each: manifests, locks, closures, weights,
+    tokenizers, datasets and other objects. The exit code is 0 when they are the
+    same, 1 when they differ. Weights are the same when they have the same
+    tensors, whatever files these lie in.
     """
+    _check(refs, matrix=matrix, strict=strict, html=html)
+    with session.open_store(reading=True) as store:
+        if matrix:
+            return _matrix(session, store, refs)
+        return _two(session, store, refs, strict=strict, html=html, force=force)
+
+
+def _check(refs: tuple[str, ...], *, matrix: bool, strict: bool, html: Path | None) -> None:
+    if matrix and (strict or html is not None):
+        raise click.UsageError("--matrix goes with neither --strict nor --html")
+    if len(refs) == 1:
+        raise click.UsageError(f"two things are compared, and only {refs[0]} is named")
+    if not matrix and len(refs) > 2:  # noqa: PLR2004 - A and B
+        raise click.UsageError("more than two things are named: add --matrix to compare runs")
+
+
+def _two(
+    session: Session,
+    store: "Store",
+    refs: tuple[str, ...],
+    *,
+    strict: bool,
+    html: Path | None,
+    force: bool,
+) -> int:
+    from dis_derivations.comparison.anything import compare
+    from dis_derivations.runs.output_file import check_place
     from dis_derivations.runs.reference import resolve
 
-    with session.open_store(reading=True) as store:
-        a, b = resolve(store, ref_a), resolve(store, ref_b)
-        if a.kind == b.kind == "object":
-            return _diff_weights(session, store, a, b, strict=strict)
-        return _diff_runs(session, store, a, b, strict=strict)
+    if html is not None:
+        check_place(html)  # now, and not after the work
+    a, b = (resolve(store, ref) for ref in refs)
+    found = compare(store, a, b, for_page=html is not None)
+    if html is not None:
+        _write_page(found, html, force=force)
+        session.say(f"wrote {html}")
+    session.print_result(found.report.to_json, found.text, paged=True)
+    answer = found.report.answer(strict=strict)
+    if found.report.same and not answer:
+        session.say(found.remark)
+    return 0 if answer else 1
 
 
-def _diff_runs(
-    session: Session, store: "Store", a: "Resolved", b: "Resolved", *, strict: bool
-) -> int:
-    from dis_derivations.comparison.diff import diff_bundles
-    from dis_derivations.comparison.render_text import render_text
+def _write_page(found: "Comparison", path: Path, *, force: bool) -> None:
+    from dis_derivations.runs.output_file import write_file
 
-    report: DiffReport = diff_bundles(a.bundle(store), b.bundle(store), store=store)
-    session.print_result(report.to_json, lambda: render_text(report), paged=True)
-    if strict and report.same and not report.bundles_identical:
-        session.say("the results are the same; the bundles differ, which --strict does not allow")
-    return 0 if report.answer(strict=strict) else 1
+    if found.page is None:
+        raise click.UsageError("--html is for runs")
+    write_file(path, found.page().encode(), replace=force)
 
 
-def _diff_weights(
-    session: Session, store: "Store", a: "Resolved", b: "Resolved", *, strict: bool
-) -> int:
-    from dis_derivations.comparison.render_weights import render_weights
-    from dis_derivations.comparison.weights_diff import diff_weights, weights_side
-    from dis_derivations.runs.reference import place_in_object
+def _matrix(session: Session, store: "Store", refs: tuple[str, ...]) -> int:
+    from dis_derivations.comparison.matrix import matrix
+    from dis_derivations.comparison.render_matrix import render_matrix
+    from dis_derivations.runs.bundle_documents import load_bundle
+    from dis_derivations.runs.reference import resolve
 
-    sides = [
-        weights_side(store, each.object(), below=place_in_object(store, each.ref), ref=each.ref)
-        for each in (a, b)
-    ]
-    report: WeightsReport = diff_weights(*sides)
-    session.print_result(report.to_json, lambda: render_weights(report), paged=True)
-    if strict and report.same and not report.same_files:
-        session.say("the weights are the same; the files differ, which --strict does not allow")
-    return 0 if report.answer(strict=strict) else 1
+    runs = [load_bundle(resolve(store, ref).bundle(store)) for ref in refs]
+    found = matrix(refs, runs)
+    session.print_result(found.to_json, lambda: render_matrix(found), paged=True)
+    return 0 if found.same else 1

@@ -1,19 +1,28 @@
 """Comparing two runs: are the results the same, where do they first part, and why."""
 
-from dis_derivations.comparison.causes import Upstream, upstream_of
-from dis_derivations.comparison.divergence import Divergence, describe_divergence
+from math import prod
+
+from dis_derivations.comparison.causes.upstream import Upstream, upstream_of
+from dis_derivations.comparison.divergence import Divergence
 from dis_derivations.comparison.examination import Examination, examine
-from dis_derivations.comparison.report import DiffReport, RunIdentity
+from dis_derivations.comparison.report import MAX_DESCRIBED, DiffReport, RunIdentity
+from dis_derivations.comparison.tensors.error_curve import ErrorCurve
+from dis_derivations.comparison.tensors.tensor_file import TensorFile
 from dis_derivations.comparison.token_text import token_text
-from dis_derivations.runs.bundle_documents import Bundle, load_bundle
+from dis_derivations.runs.bundle_documents import CAPTURE_FILES, Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import MEMBERS, BundleReader, ObjectFiles
 
 MOCK_ENGINE = "mock"
 MOCK_NOTE = "MOCK ENGINE: these tokens come from no model; nothing here is evidence about one"
+MAX_CURVES = 64
+# So many sequences are followed for a page; one of more would be slow.
+PAGE_CURVES = 8000
 _CHUNK_BYTES = 1 << 20
 
 
-def diff_bundles(a: BundleReader, b: BundleReader, *, store: ObjectFiles | None) -> DiffReport:
+def diff_bundles(
+    a: BundleReader, b: BundleReader, *, store: ObjectFiles | None, curves: int = MAX_CURVES
+) -> DiffReport:
     """Compare two bundles.
 
     Memory stays bounded however large the captures are. The report holds no path and no time: the same bundles give
@@ -24,6 +33,7 @@ def diff_bundles(a: BundleReader, b: BundleReader, *, store: ObjectFiles | None)
         b: The other.
         store: Where objects that the bundles name may be: it turns token ids into text, changed weights into names of
             tensors, and changed requests into fields. None to do without.
+        curves: Of how many sequences the error of the logits is followed step by step, which reads them once more.
 
     Raises:
         InvalidInputError: One is no bundle, or a directory whose files are malformed or contradict each other.
@@ -36,8 +46,9 @@ def diff_bundles(a: BundleReader, b: BundleReader, *, store: ObjectFiles | None)
         a=RunIdentity.of(left),
         b=RunIdentity.of(right),
         examination=found,
-        bundles_identical=_same_bundles(a, b),
-        divergence=_first_divergence(found, store),
+        bundles_identical=_same_bundles(found),
+        divergences=_divergences(found, store),
+        curves=_curves(found, curves),
         upstream=upstream,
         notes=notes(found, upstream),
     )
@@ -56,7 +67,8 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
         said.append(f"same results although something upstream differs: {', '.join(kinds)}")
     if not found.same and not upstream.causes:
         said.append(
-            "nothing recorded upstream differs: the computation itself did not repeat, or something unrecorded changed"
+            "not deterministic: nothing recorded upstream differs, so the computation itself did not repeat, or "
+            f"something unrecorded changed; {_parted_first(found)}"
         )
     if not found.alignment.same_order:
         said.append("the requests are in different orders; sequences are matched by id")
@@ -68,27 +80,80 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _parted_first(found: Examination) -> str:
+    """Say which captured output parted first, in the order in which an engine makes them."""
+    places: list[tuple[int, int, str]] = []
+    for order, name in enumerate(("activations", "logits")):
+        comparison = found.tensors.get(name)
+        first = None if comparison is None else comparison.first
+        if first is not None and first.found.first is not None:
+            row = first.found.first.element // max(prod(first.shape[1:]), 1)
+            places.append((row, order, f"the {name} of {first.name}, row {row}"))
+    places += [
+        (pair.output_common, 2, f"the tokens of {pair.a.id}, position {pair.output_common}")
+        for pair in found.alignment.parted[:1]
+    ]
+    if not places:
+        return "what is not the same is in one run only, or is the trace"
+    return f"what parted first is {min(places)[2]}"
+
+
 def is_mock(bundle: Bundle) -> bool:
     """Return whether a run's engine computes nothing."""
     return bundle.engine_name == MOCK_ENGINE
 
 
-def _first_divergence(found: Examination, store: ObjectFiles | None) -> Divergence | None:
+def _divergences(found: Examination, store: ObjectFiles | None) -> tuple[Divergence, ...]:
     if not found.alignment.parted:
-        return None
+        return ()
+    from dis_derivations.comparison.decode_logits import DecodeLogits
+    from dis_derivations.comparison.describing import describe_divergence
+
     texts = token_text(found.a, store), token_text(found.b, store)
-    return describe_divergence(found.a, found.b, found.alignment.parted[0], *texts)
+    with DecodeLogits(found.a) as logits_a, DecodeLogits(found.b) as logits_b:
+        return tuple(
+            describe_divergence(pair, (logits_a, logits_b), texts)
+            for pair in found.alignment.parted[:MAX_DESCRIBED]
+        )
 
 
-def _same_bundles(a: BundleReader, b: BundleReader) -> bool:
-    """Compare digests where both sides have one, and otherwise the bytes of every member."""
+def _curves(found: Examination, limit: int) -> tuple[ErrorCurve, ...]:
+    """Follow the sequences whose decode logits differ somewhere, from there on."""
+    comparison = found.tensors.get("logits")
+    if comparison is None:
+        return ()
+    pairs = {pair.a.id: pair for pair in found.alignment.pairs}
+    first = {
+        each.name.request: each.found.first.element // max(prod(each.shape[1:]), 1)
+        for each in comparison.different
+        if each.name.part == "decode" and each.found.first is not None
+    }
+    chosen = [request for request in first if request in pairs][:limit]
+    if not chosen:
+        return ()
+    from dis_derivations.comparison.tensors.growth import Growth
+
+    with Growth(found.a, found.b) as growth:
+        curves = [growth.curve(pairs[request], first[request]) for request in chosen if request]
+    return tuple(curve for curve in curves if curve is not None)
+
+
+def _same_bundles(found: Examination) -> bool:
+    """Compare digests where both sides have one, and otherwise the bytes of every member.
+
+    What the examination has read already is not read again: a safetensors file has no bytes but its header and its
+    tensors.
+    """
+    a, b = found.a.reader, found.b.reader
     digest_a, digest_b = a.digest(), b.digest()
     if digest_a is not None and digest_b is not None:
         return digest_a == digest_b
-    members = set(MEMBERS)
-    names = members.intersection(a.names())
-    return names == members.intersection(b.names()) and all(
-        _same_file(a, b, name) for name in sorted(names)
+    names = set(MEMBERS).intersection(a.names())
+    if names != set(MEMBERS).intersection(b.names()) or not found.same:
+        return False
+    documents = sorted(names.difference(CAPTURE_FILES.values()))
+    return all(_same_file(a, b, name) for name in documents) and all(
+        _same_header(found.a, found.b, CAPTURE_FILES[observable]) for observable in found.tensors
     )
 
 
@@ -98,3 +163,11 @@ def _same_file(a: BundleReader, b: BundleReader, name: str) -> bool:
             if chunk != file_b.read(_CHUNK_BYTES):
                 return False
         return not file_b.read(1)
+
+
+def _same_header(a: Bundle, b: Bundle, name: str) -> bool:
+    with (
+        TensorFile.of_bundle(a.reader, name) as file_a,
+        TensorFile.of_bundle(b.reader, name) as file_b,
+    ):
+        return file_a.header() == file_b.header()

@@ -9,7 +9,8 @@ from typing import Literal
 
 from dis_derivations.comparison.rules import OBSERVABLES, Rule
 from dis_derivations.comparison.sequences import Alignment, align
-from dis_derivations.comparison.tensor_observable import TensorsComparison, compare_tensors
+from dis_derivations.comparison.tensors.comparison import TensorsComparison
+from dis_derivations.comparison.tensors.equal_files import equal_by_digest
 from dis_derivations.comparison.trace import TraceComparison, compare_traces
 from dis_derivations.runs.bundle_documents import Bundle
 
@@ -57,7 +58,8 @@ def examine(a: Bundle, b: Bundle, rules: Mapping[str, Sequence[Rule]] | None = N
     alignment = align(a, b)
     both = [name for name in OBSERVABLES if a.has(name) and b.has(name)]
     tensors = {
-        name: compare_tensors(a, b, name, alignment, (rules or {}).get(name, ()))
+        name: equal_by_digest(a, b, name, alignment)
+        or _compared(a, b, name, alignment, (rules or {}).get(name, ()))
         for name in _TENSORS
         if name in both
     }
@@ -67,6 +69,15 @@ def examine(a: Bundle, b: Bundle, rules: Mapping[str, Sequence[Rule]] | None = N
     identical |= {} if trace is None else {"engine_trace": trace.identical}
     status = {name: _status(a.has(name), b.has(name), identical.get(name)) for name in OBSERVABLES}
     return Examination(a, b, alignment, status, tensors, trace)
+
+
+def _compared(
+    a: Bundle, b: Bundle, observable: str, alignment: Alignment, rules: Sequence[Rule]
+) -> TensorsComparison:
+    # Numbers are looked at only here, so that runs with equal captures are compared without numpy.
+    from dis_derivations.comparison.tensors.observable import compare_tensors
+
+    return compare_tensors(a, b, observable, alignment, rules)
 
 
 def _status(in_a: bool, in_b: bool, identical: bool | None) -> Status:

@@ -1,11 +1,15 @@
 """A comparison of two runs as text for a terminal."""
 
-from dis_derivations.comparison.divergence import Divergence, SideLogits, Token
+from collections.abc import Mapping
+
+from dis_derivations.comparison.causes.json_changes import Change
+from dis_derivations.comparison.divergence import Choice, Divergence, SideLogits, Token
 from dis_derivations.comparison.examination import Examination
 from dis_derivations.comparison.report import DiffReport, RunIdentity
 from dis_derivations.comparison.report_json import tensor_index
 from dis_derivations.comparison.sequences import SequencePair
-from dis_derivations.comparison.tensor_observable import TensorDifference, TensorsComparison
+from dis_derivations.comparison.tensors.comparison import TensorDifference, TensorsComparison
+from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.comparison.text_layout import (
     causes,
     count,
@@ -20,6 +24,16 @@ from dis_derivations.comparison.text_layout import (
 
 _SHOWN_PAIRS = 8
 _SHOWN_TENSORS = 6
+_SHOWN_STEPS = 6
+_SHOWN_LINES = 12
+
+CHOICES: Mapping[Choice, str] = {
+    "same logits": "the logits are the same in every bit: sampling chose, not arithmetic",
+    "sampled": "a token was sampled that was not the most likely one",
+    "exact tie": "EXACT TIE: in one run both tokens are equally likely, and any difference decides",
+    "near tie": "NEAR TIE: the two tokens are no further apart than one step of bfloat16; rounding decides",
+    "real change": "REAL CHANGE: the runs do not agree on which token is more likely by more than rounding explains",
+}
 
 
 def render_text(report: DiffReport) -> str:
@@ -28,9 +42,11 @@ def render_text(report: DiffReport) -> str:
         *identities(report.a, report.b),
         *_verdict(report),
         *_where(report),
+        *_growth(report.curves),
         *_tensors(report.examination),
         *_trace(report.examination),
         *_why(report),
+        *_texts(report),
         *notes(report.notes),
     ]
     return "\n".join([*lines, ""])
@@ -50,7 +66,10 @@ def notes(said: tuple[str, ...]) -> list[str]:
     """Return the section of notes; nothing when there are none."""
     if not said:
         return []
-    return [*heading("Notes"), *(line for note in said for line in paragraph(f"- {note}", 2, 2))]
+    return [
+        *heading("Notes"),
+        *(line for note in said for line in paragraph(f"- {printable(note)}", 2, 2)),
+    ]
 
 
 def _identity(label: str, run: RunIdentity) -> list[str]:
@@ -117,7 +136,10 @@ def _where(report: DiffReport) -> list[str]:
     if report.divergence is not None:
         lines += [*heading("Where the tokens first part"), *_divergence(report.divergence)]
     if len(alignment.parted) > 1:
-        lines += [*heading("All sequences that part"), *_pairs(alignment.parted)]
+        lines += [
+            *heading("All sequences that part"),
+            *_pairs(alignment.parted, report.divergences),
+        ]
     for label, ids in (("A", alignment.only_a), ("B", alignment.only_b)):
         if ids:
             shown = ", ".join(map(quoted, ids[:_SHOWN_PAIRS]))
@@ -157,9 +179,7 @@ def _logits(found: Divergence) -> list[str]:
         ),
     ]
     lines = table(rows) if rows else []
-    if found.same_row:
-        lines += paragraph("the logits are the same in every bit: sampling chose, not arithmetic")
-    return lines
+    return lines + (paragraph(CHOICES[found.choice], 2, 2) if found.choice else [])
 
 
 def _side(label: str, side: SideLogits | None) -> list[list[str]]:
@@ -171,21 +191,22 @@ def _side(label: str, side: SideLogits | None) -> list[list[str]]:
         said += ": a tie"
     elif side.margin < 0:
         said += ": not the largest, sampling chose"
-    return [[f"{label} top 2 ({side.dtype})", top], [f"{label} margin", said]]
+    return [[f"{label} top {len(side.top)} ({side.dtype})", top], [f"{label} margin", said]]
 
 
 def _steps(ulp: int | None) -> str:
     return "no distance" if ulp is None else f"{ulp} ULP"
 
 
-def _pairs(parted: tuple[SequencePair, ...]) -> list[str]:
+def _pairs(parted: tuple[SequencePair, ...], described: tuple[Divergence, ...]) -> list[str]:
     rows = [
         [
             printable(pair.a.id),
             f"position {pair.output_common}",
-            f"{_id(pair.token_a)} | {_id(pair.token_b)}{'' if pair.same_prompt else '  (other prompt)'}",
+            f"{_id(pair.token_a)} | {_id(pair.token_b)}{'' if pair.same_prompt else '  (other prompt)'}"
+            + (f"  {found.choice}" if found.choice else ""),
         ]
-        for pair in parted[:_SHOWN_PAIRS]
+        for pair, found in zip(parted[:_SHOWN_PAIRS], described, strict=False)
     ]
     more = len(parted) - _SHOWN_PAIRS
     return [*table(rows), *([f"  … and {more} more (--json has all)"] if more > 0 else [])]
@@ -241,7 +262,44 @@ def _trace(found: Examination) -> list[str]:
         ["A", "(has ended)" if trace.line_a is None else printable(trace.line_a)],
         ["B", "(has ended)" if trace.line_b is None else printable(trace.line_b)],
     ]
-    return [*heading(f"Where the engine traces first differ: step {trace.first}"), *table(rows)]
+    steps = [line for each in trace.changes[:_SHOWN_STEPS] for line in _step(each)]
+    title = f"Where the engine traces first differ: step {trace.first}"
+    return [*heading(title), *table(rows), *steps]
+
+
+def _step(change: Change) -> list[str]:
+    said = f"{printable(change.name)}: {value_text(change.old)} → {value_text(change.new)}"
+    return paragraph(said, 2, 2)
+
+
+def _growth(curves: tuple[ErrorCurve, ...]) -> list[str]:
+    """Return the error of the logits, step by step, of the sequence that differs first."""
+    if not curves:
+        return []
+    curve = curves[0]
+    steps = curve.steps
+    places = sorted(
+        {round(at * (len(steps) - 1) / (_SHOWN_STEPS - 1)) for at in range(_SHOWN_STEPS)}
+    )
+    rows = [
+        [
+            f"position {step.position}",
+            f"{count(step.differing, 'logit')}, largest difference {number(step.max_abs)}, {step.max_ulp or 0} ULP"
+            if step.differing
+            else "equal in every bit",
+        ]
+        for step in (steps[place] for place in places)
+    ]
+    part = (
+        "the tokens never part"
+        if curve.parts_at is None
+        else f"the tokens part at {curve.parts_at}"
+    )
+    title = f"How the logits of {quoted(curve.request)} part ({part})"
+    more = (
+        [f"  … and {len(curves) - 1} more sequences (--json has them)"] if len(curves) > 1 else []
+    )
+    return [*heading(title), *table(rows), *more]
 
 
 def _why(report: DiffReport) -> list[str]:
@@ -252,6 +310,16 @@ def _why(report: DiffReport) -> list[str]:
     if report.upstream.provenance:
         lines += heading("Different, but no reason (provenance)")
         lines += causes(report.upstream.provenance, numbered=False)
+    return lines
+
+
+def _texts(report: DiffReport) -> list[str]:
+    lines: list[str] = []
+    for text in report.upstream.texts:
+        lines += heading(f"What differs in {printable(text.subject)}")
+        lines += [f"  {printable(line)}" for line in text.lines[:_SHOWN_LINES]]
+        more = len(text.lines) - _SHOWN_LINES + text.left_out
+        lines += [f"  … and {count(more, 'more line')} (--json has more)"] if more > 0 else []
     return lines
 
 

@@ -3,20 +3,24 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dis_derivations.comparison.causes import Cause, Upstream
+from dis_derivations.comparison.causes.upstream import Cause, Upstream
 from dis_derivations.comparison.divergence import Divergence
 from dis_derivations.comparison.examination import Examination
 from dis_derivations.comparison.report_json import (
+    curve_json,
     divergence_json,
     sequences_json,
     tensors_json,
     trace_json,
 )
+from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_store.digest import Digest, Sha256
 
 DIFF_KIND = "vllm.deterministic_run_diff"
 SCHEMA_VERSION = 1
+# A report of more would be long; that they part is said of all.
+MAX_DESCRIBED = 256
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ class DiffReport:
         b: Which run is B.
         examination: What was found, observable by observable.
         bundles_identical: Whether the bundles are the same, byte for byte (`--strict`).
-        divergence: The first place, in the order of A's requests, where outputs part.
+        divergences: Where outputs part, sequence by sequence, in the order of A's requests; the first `MAX_DESCRIBED`.
+        curves: How the logits part before the tokens do, sequence by sequence.
         upstream: Why.
         notes: What a reader must not miss.
     """
@@ -85,9 +90,15 @@ class DiffReport:
     b: RunIdentity
     examination: Examination
     bundles_identical: bool
-    divergence: Divergence | None
+    divergences: tuple[Divergence, ...]
+    curves: tuple[ErrorCurve, ...]
     upstream: Upstream
     notes: tuple[str, ...]
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first place where outputs part; None where they never do."""
+        return self.divergences[0] if self.divergences else None
 
     @property
     def same(self) -> bool:
@@ -118,10 +129,13 @@ class DiffReport:
             "first_divergence": None
             if self.divergence is None
             else divergence_json(self.divergence),
+            "divergences": [divergence_json(each) for each in self.divergences],
+            "logit_error": [curve_json(curve) for curve in self.curves],
             **{name: tensors_json(comparison) for name, comparison in found.tensors.items()},
             "engine_trace": trace_json(found),
             "causes": [cause.to_json() for cause in self.upstream.causes],
             "provenance": [cause.to_json() for cause in self.upstream.provenance],
+            "text_differences": [text.to_json() for text in self.upstream.texts],
             "manifest_changes": [
                 {**each.change.to_json(), "kind": each.kind} for each in self.upstream.manifest
             ],

@@ -14,10 +14,11 @@ from dis_derivations.comparison.divergence import (
     SideLogits,
     Token,
 )
-from dis_derivations.comparison.elements import ElementDifference
 from dis_derivations.comparison.examination import Examination
 from dis_derivations.comparison.sequences import Alignment
-from dis_derivations.comparison.tensor_observable import TensorDifference, TensorsComparison
+from dis_derivations.comparison.tensors.comparison import TensorDifference, TensorsComparison
+from dis_derivations.comparison.tensors.differences import ElementDifference
+from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 
@@ -58,6 +59,24 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
         "logits_b": _side_json(divergence.logits_b),
         "shared_logits": [_shared_json(shared) for shared in divergence.shared],
         "same_row": divergence.same_row,
+        "choice": divergence.choice,
+    }
+
+
+def curve_json(curve: ErrorCurve) -> dict[str, Any]:
+    """Return how the logits of a sequence part, step by step."""
+    return {
+        "request_id": curve.request,
+        "tokens_part_at": curve.parts_at,
+        "steps": [
+            {
+                "position": step.position,
+                "elements_differing": step.differing,
+                "max_abs_diff": number_json(step.max_abs),
+                "max_ulp": integer_json(step.max_ulp),
+            }
+            for step in curve.steps
+        ],
     }
 
 
@@ -88,6 +107,7 @@ def trace_json(examination: Examination) -> dict[str, Any] | None:
         "first_difference": None
         if trace.first is None
         else {"step": trace.first, "a": trace.line_a, "b": trace.line_b},
+        "steps": [change.to_json() for change in trace.changes],
     }
 
 

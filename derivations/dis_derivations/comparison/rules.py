@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dis_derivations.comparison.ulp import Bits, FloatFormat
 from dis_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dis_derivations.comparison.tensors.ulp import Bits, FloatFormat
 
 RuleName = Literal["exact", "ulp", "absrel", "hash"]
 OBSERVABLES = ("tokens", "logits", "activations", "engine_trace")
@@ -46,17 +48,21 @@ class Rule:
             return f"absrel atol {self.atol:g} rtol {self.rtol:g}"
         return self.rule
 
-    def outside(self, form: FloatFormat, left: Bits, right: Bits) -> NDArray[np.bool_]:
+    def outside(self, form: "FloatFormat", left: "Bits", right: "Bits") -> "NDArray[np.bool_]":
         """Return which pairs are not equal by this rule.
 
         NaN and infinity have no distance that a tolerance could bound, so they must agree bit for bit.
         """
+        import numpy as np
+
         different: NDArray[np.bool_] = np.not_equal(left, right)
         if not self.is_numeric:
             return different
         return np.logical_and(different, np.logical_not(self._within(form, left, right)))
 
-    def _within(self, form: FloatFormat, left: Bits, right: Bits) -> NDArray[np.bool_]:
+    def _within(self, form: "FloatFormat", left: "Bits", right: "Bits") -> "NDArray[np.bool_]":
+        import numpy as np
+
         finite = form.is_finite(left) & form.is_finite(right)
         if self.rule == "ulp":
             return np.logical_and(finite, form.distance(left, right) <= np.uint64(self.ulp))

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Any
 
-import numpy as np
-
-from dis_derivations.comparison.causes import Cause
-from dis_derivations.comparison.json_changes import ABSENT, Change
+from dis_derivations.comparison.causes.json_changes import ABSENT, Change
+from dis_derivations.comparison.causes.upstream import Cause
 
 WIDTH = 96
 _SHOWN_CHANGES = 6
@@ -50,6 +48,7 @@ def causes(reasons: Iterable[Cause], *, numbered: bool) -> list[str]:
     for number, cause in enumerate(reasons, 1):
         mark = f"{number}." if numbered else "-"
         lines += paragraph(f"{mark} {cause.statement}", 2, 3)
+        lines += paragraph(f"({cause.effect})", 5, 1) if cause.effect else []
         said = _change_lines(cause.changes)
         for line in said[:_SHOWN_CHANGES]:
             lines += paragraph(line, 7, 2)
@@ -125,7 +124,11 @@ def number(value: float | None, dtype: str = "F64") -> str:
     """Return a number with as few digits as tell it from every other number of its dtype."""
     if value is None:
         return "none"
-    return str(np.float32(value)) if dtype == "F32" else repr(value)
+    if dtype != "F32":
+        return repr(value)
+    import numpy as np
+
+    return str(np.float32(value))
 
 
 def count(amount: int, noun: str) -> str:

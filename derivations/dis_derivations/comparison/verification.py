@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dis_derivations.comparison.causes import Upstream, upstream_of
+from dis_derivations.comparison.causes.upstream import Upstream, upstream_of
 from dis_derivations.comparison.diff import is_mock, notes
 from dis_derivations.comparison.examination import Examination, examine
 from dis_derivations.comparison.report import RunIdentity

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dis_derivations.comparison.causes import Upstream
+from dis_derivations.comparison.causes.upstream import Upstream
 from dis_derivations.comparison.examination import Examination
 from dis_derivations.comparison.report import RunIdentity
 from dis_derivations.comparison.report_json import tensors_json, trace_json

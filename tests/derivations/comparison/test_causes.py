@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from bundles import Answer, Diff, FolderStore, Run, Tensor, safetensors
-from dis_derivations.comparison.causes import Cause
-from dis_derivations.comparison.json_changes import json_changes, shortened
-from dis_derivations.comparison.manifest_changes import CAUSE_KINDS, kind_of
+from dis_derivations.comparison.causes.json_changes import json_changes, shortened
+from dis_derivations.comparison.causes.manifest_changes import CAUSE_KINDS, kind_of
+from dis_derivations.comparison.causes.upstream import Cause
 from dis_derivations.comparison.report import DiffReport
 from dis_store import IntegrityError
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dis_derivations.comparison.rules import Rule, combined, rules_of_manifest
-from dis_derivations.comparison.ulp import FLOAT_FORMATS
+from dis_derivations.comparison.tensors.ulp import FLOAT_FORMATS
 from dis_store.errors import InvalidInputError
 
 F32 = FLOAT_FORMATS["F32"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dis_derivations.comparison.ulp import FLOAT_FORMATS, ulp_distance
+from dis_derivations.comparison.tensors.ulp import FLOAT_FORMATS, ulp_distance
 
 WIDTHS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16}
 DTYPES = st.sampled_from(sorted(WIDTHS))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dis_derivations.comparison import tensor_file
-from dis_derivations.comparison.render_weights import render_weights
+from dis_derivations.comparison.tensors import tensor_file
 from dis_derivations.comparison.text_layout import WIDTH
-from dis_derivations.comparison.weight_changes import percent, weight_changes
-from dis_derivations.comparison.weights import Weights
-from dis_derivations.comparison.weights_diff import diff_weights, weights_side
-from dis_derivations.comparison.weights_report import WeightsReport
+from dis_derivations.comparison.weights.changes import percent, weight_changes
+from dis_derivations.comparison.weights.diff import diff_weights, weights_side
+from dis_derivations.comparison.weights.rendering import render_weights
+from dis_derivations.comparison.weights.report import WeightsReport
+from dis_derivations.comparison.weights.weight_set import Weights
 from dis_store import Digest, InvalidInputError, Store
 from tensor_layouts import NAMES, TENSOR_SETS, Raw, Raws, file_of, layouts
 from trees import Blob, write_tree
@@ -162,13 +162,13 @@ def test_nan_is_counted(store: Store) -> None:
 
 def test_only_what_differs_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[int, int]] = []
-    original = tensor_file.TensorFile.read
+    original = tensor_file.TensorFile.read_into
 
-    def watched(self: object, tensor: object, offset: int, length: int) -> bytes:
-        read.append((offset, length))
-        return original(self, tensor, offset, length)  # type: ignore[arg-type]
+    def watched(self: object, tensor: object, offset: int, buffer: bytearray) -> None:
+        read.append((offset, len(buffer)))
+        original(self, tensor, offset, buffer)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tensor_file.TensorFile, "read", watched)
+    monkeypatch.setattr(tensor_file.TensorFile, "read_into", watched)
     tensors = {f"t{number}": Raw("U8", (999,), bytes(999)) for number in range(9)}
     report = compared(store, tensors, {**tensors, "t5": Raw("U8", (999,), b"x" * 999)})
     assert report.changes.differing == 1

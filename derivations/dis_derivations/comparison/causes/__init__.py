@@ -1,0 +1,1 @@
+"""Why two runs may differ: what differs upstream of them, from evidence and from declarations."""

@@ -1,0 +1,103 @@
+"""What is known about the effect of an upstream difference on bits."""
+
+from collections.abc import Iterable, Mapping
+
+from dis_derivations.comparison.causes.json_changes import Change
+from dis_derivations.manifest import json_pointer
+
+_SHOWN = 4
+
+_OF_KIND: Mapping[str, str] = {
+    "weights": "every value is computed from them: other bits, unless what differs is not used",
+    "config": "it says what the model computes: other bits are expected",
+    "tokenizer": "it reaches bits through the token ids of prompts alone; texts of answers may differ with equal ids",
+    "chat_template": "it reaches bits through the token ids of prompts alone",
+    "requests": "another prompt is another computation",
+    "engine": "settings choose kernels and shapes, and with them the order of additions",
+    "batching": "the shape of a batch decides the order of additions: other bits unless kernels are batch-invariant",
+    "software": "other versions of an engine, torch or cuBLAS choose other kernels: other bits are likely",
+    "closure": "unknown: what differs in it is not at hand",
+    "platform": "another accelerator, driver or instruction set chooses other kernels: other bits are likely",
+    "capture": "capturing changes no token; it may change which kernels compute the logits",
+}
+
+_ALWAYS = "changes bits"
+_SHAPES = "changes the shape of batches: changes bits unless kernels are batch-invariant"
+_KERNELS = "chooses other kernels: changes bits"
+_SAMPLING = "changes which token is chosen, not the logits it is chosen from"
+# By the last name of a setting. Sources: vLLM's documentation of batch invariance and of its engine arguments, and
+# reports of users (vllm #40896, #5543, #51902; sglang #39597; llm_reproducibility #7; torchtitan #2373).
+_OF_SETTING: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("dtype", "quantization", "kv_cache_dtype", "hf_overrides", "load_format", "revision"),
+        _ALWAYS,
+    ),
+    **dict.fromkeys(
+        ("tensor_parallel_size", "data_parallel_size", "expert_parallel_size"),
+        "splits sums over devices: changes bits, also with batch-invariant kernels",
+    ),
+    "pipeline_parallel_size": "not known to change bits, and not shown not to",
+    **dict.fromkeys(
+        (
+            "max_num_seqs", "max_num_batched_tokens", "max_num_scheduled_tokens", "enable_chunked_prefill",
+            "long_prefill_token_threshold", "async_scheduling", "scheduling_policy", "concurrency",
+        ),
+        _SHAPES,
+    ),
+    "enable_prefix_caching": "a cached prefix is computed in another shape: changes bits of later requests",
+    **dict.fromkeys(
+        ("enforce_eager", "compilation_config", "cudagraph_mode", "optimization_level"),
+        "compiled kernels fuse operations, and graphs pad batches: changes bits",
+    ),
+    **dict.fromkeys(
+        (
+            "attention_backend", "block_size", "moe_backend", "linear_backend", "VLLM_ATTENTION_BACKEND",
+            "VLLM_USE_DEEP_GEMM", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_MARLIN_USE_ATOMIC_ADD",
+            "VLLM_FLOAT32_MATMUL_PRECISION", "disable_custom_all_reduce", "VLLM_BATCH_INVARIANT",
+            "enable_batch_invariance", "CUBLAS_WORKSPACE_CONFIG", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY",
+            "VLLM_CPU_SGL_KERNEL", "MKL_CBWR", "NVIDIA_TF32_OVERRIDE", "OPENBLAS_CORETYPE",
+        ),
+        _KERNELS,
+    ),
+    "enable_flashinfer_autotune": "kernels are chosen by timing: bits may change with every start",
+    **dict.fromkeys(("omp_num_threads", "OMP_NUM_THREADS", "mkl_num_threads", "MKL_NUM_THREADS"),
+        "splits sums over threads: may change bits"),
+    **dict.fromkeys(("gpu_memory_utilization", "num_gpu_blocks_override", "swap_space"),
+        "indirectly: less room makes the engine recompute in other shapes"),
+    **dict.fromkeys(("generation_config", "override_generation_config"),
+        "silently changes sampling settings"),
+    **dict.fromkeys(("prompt", "prompt_token_ids"), "another prompt is another computation"),
+    "seed": "matters where tokens are sampled; none at temperature 0",
+    **dict.fromkeys(("temperature", "top_p", "top_k", "min_p", "repetition_penalty"), _SAMPLING),
+    **dict.fromkeys(("max_tokens", "sequences", "token_ids", "min_tokens"),
+        "changes where an answer ends, nothing before"),
+    **dict.fromkeys(("logprobs_mode", "max_logprobs"), "changes no token"),
+    "max_model_len": "changes where answers are cut; with vLLM also the room for its cache",
+    **dict.fromkeys(("speculative_config", "structured_outputs_config"), _ALWAYS),
+    "driver": "may bring other kernels: changes bits",
+    "numerics": "another arithmetic: changes bits",
+}  # fmt: skip
+
+
+def effect_of(kind: str, changes: Iterable[Change]) -> str:
+    """Return what a difference of a kind does to bits, and what each setting in it is known for.
+
+    Args:
+        kind: The kind of a cause.
+        changes: What differs; the last name of each is looked up.
+    """
+    known = {name: _OF_SETTING[name] for name in map(_setting, changes) if name in _OF_SETTING}
+    said = [f"{name}: {effect}" for name, effect in list(known.items())[:_SHOWN]]
+    if said and kind in ("engine", "requests", "batching", "software"):
+        return "; ".join(said)
+    return "; ".join([_OF_KIND[kind], *said]) if kind in _OF_KIND else ""
+
+
+def _setting(change: Change) -> str:
+    """Return the name of the setting that a change is about."""
+    if not change.name.startswith("/"):
+        return change.name
+    names = [
+        token for token in json_pointer.tokens(change.name) if not json_pointer.is_index(token)
+    ]
+    return names[-1] if names else ""

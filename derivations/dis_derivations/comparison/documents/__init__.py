@@ -1,0 +1,1 @@
+"""Comparing what is neither a run nor weights: manifests, locks, closures, tokenizers, datasets, other objects."""

@@ -1,0 +1,136 @@
+"""Comparing two objects of the store that hold no weights: file by file, and what is understood more closely."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dis_derivations.comparison.causes.json_changes import ABSENT, Change, json_changes, keyed
+from dis_derivations.comparison.causes.text_changes import TextDiff, text_diff
+from dis_derivations.comparison.causes.tokenizer_changes import TOKENIZER_FILE, tokenizer_changes
+from dis_derivations.comparison.documents.report import ChangeGroup, DocumentsReport
+from dis_store import strict_json
+from dis_store.digest import Digest
+from dis_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from dis_derivations.runs.bundle_reader import ObjectFile, ObjectFiles
+
+# Larger files are told apart by their digests alone.
+_MAX_READ = 16 << 20
+_MAX_CHANGES = 2000
+_TEXTS = (".jinja", ".txt", ".md", ".jsonl", ".toml", ".cfg")
+# The first that an object has says what it is.
+_SUBJECTS: Mapping[str, str] = {
+    "closure.json": "closures",
+    TOKENIZER_FILE: "tokenizers",
+    "environment.json": "environments",
+    "requests.json": "requests",
+    "dataset.json": "datasets",
+    "dataset.jsonl": "datasets",
+    "dataset.txt": "datasets",
+    "config.json": "configurations",
+    "index.json": "images",
+    "chat_template.jinja": "chat templates",
+}
+
+
+def diff_objects(store: "ObjectFiles", a: Digest, b: Digest) -> DocumentsReport:
+    """Compare two objects.
+
+    Raises:
+        InvalidInputError: They are of different kinds, so that a comparison would say nothing.
+        IntegrityError: A file is damaged.
+    """
+    left, right = _files(store, a), _files(store, b)
+    subject_a, subject_b = subject_of(left), subject_of(right)
+    if subject_a != subject_b:
+        raise InvalidInputError(
+            f"{a[:12]} and {b[:12]} do not compare",
+            cause=f"A is one of the {subject_a}, B one of the {subject_b}",
+            hint="see what each of them is: dis inspect REF",
+        )
+    changed = sorted(
+        path for path in {*left, *right} if _digest(left, path) != _digest(right, path)
+    )
+    files = tuple(
+        Change("file", path, _digest(left, path), _digest(right, path)) for path in changed
+    )
+    fields = tuple(
+        change for path in changed for change in _fields(store, (a, b), path, left, right)
+    )
+    texts = tuple(text for path in changed for text in _text(store, (a, b), path, left, right))
+    groups = (
+        ChangeGroup("fields", matters=True, changes=fields[:_MAX_CHANGES]),
+        ChangeGroup("files", matters=True, changes=files[:_MAX_CHANGES]),
+    )
+    return DocumentsReport(
+        subject=subject_a,
+        a=str(a),
+        b=str(b),
+        identical=a == b,
+        groups=tuple(group for group in groups if group.changes),
+        texts=texts,
+    )
+
+
+def subject_of(paths: Mapping[str, Any]) -> str:
+    """Return what an object is, from the names of its files."""
+    return next((subject for path, subject in _SUBJECTS.items() if path in paths), "objects")
+
+
+def _files(store: "ObjectFiles", digest: Digest) -> dict[str, "ObjectFile"]:
+    return {file.path: file for file in store.files(digest)}
+
+
+def _digest(files: Mapping[str, "ObjectFile"], path: str) -> Any:
+    return str(files[path].blake3) if path in files else ABSENT
+
+
+def _read(store: "ObjectFiles", digest: Digest, file: "ObjectFile") -> bytes | None:
+    if file.real.stat().st_size > _MAX_READ:
+        return None
+    return store.read_bytes(digest, file.path)
+
+
+def _pair(
+    store: "ObjectFiles",
+    digests: tuple[Digest, Digest],
+    path: str,
+    sides: tuple[Mapping[str, "ObjectFile"], Mapping[str, "ObjectFile"]],
+) -> tuple[bytes, bytes] | None:
+    """Return both contents of a file that both objects have; None where one is missing or too large."""
+    if any(path not in side for side in sides):
+        return None
+    old, new = (_read(store, each, side[path]) for each, side in zip(digests, sides, strict=True))
+    return None if old is None or new is None else (old, new)
+
+
+def _fields(
+    store: "ObjectFiles",
+    digests: tuple[Digest, Digest],
+    path: str,
+    left: Mapping[str, "ObjectFile"],
+    right: Mapping[str, "ObjectFile"],
+) -> Iterator[Change]:
+    pair = _pair(store, digests, path, (left, right)) if path.endswith(".json") else None
+    if pair is None:
+        return
+    try:
+        old, new = (strict_json.decode(data, name=path) for data in pair)
+    except InvalidInputError:
+        return
+    if path.rpartition("/")[2] == TOKENIZER_FILE:
+        yield from tokenizer_changes(old, new)
+    else:
+        yield from json_changes(path, keyed(old), keyed(new))
+
+
+def _text(
+    store: "ObjectFiles",
+    digests: tuple[Digest, Digest],
+    path: str,
+    left: Mapping[str, "ObjectFile"],
+    right: Mapping[str, "ObjectFile"],
+) -> Iterator[TextDiff]:
+    pair = _pair(store, digests, path, (left, right)) if path.endswith(_TEXTS) else None
+    if pair is not None:
+        yield text_diff(path, *(data.decode("utf-8", "replace") for data in pair))

@@ -1,0 +1,1 @@
+"""Tensors of captures and of weights, compared element by element in bounded memory."""

@@ -1,0 +1,1 @@
+"""The weights of two objects: which tensors differ, by how much."""
