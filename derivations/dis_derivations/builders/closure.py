@@ -9,6 +9,10 @@ from dis_store.errors import InvalidInputError
 
 MODEL_DIRECTORY = "model"
 CLOSURE_DOCUMENT = "closure.json"
+# The image that the engine is to run from, as its layout.
+IMAGE_DIRECTORY = "image"
+# The Python environment that the engine is to run from.
+ENVIRONMENT_DIRECTORY = "environment"
 
 
 class ClosureBuilder:
@@ -26,6 +30,9 @@ class ClosureBuilder:
         owners: dict[str, tuple[str, Digest]] = {}
         with context.store.new_tree() as tree:
             for part, source in sorted(context.inputs.items()):
+                if part in (IMAGE_DIRECTORY, ENVIRONMENT_DIRECTORY):
+                    tree.reference(part, source.object)
+                    continue
                 for file in context.store.files(source.object):
                     other = owners.setdefault(file.path, (part, file.blake3))
                     if other[0] == part:

@@ -11,6 +11,7 @@ class FilesBuilder:
     """Makes a tree of files whose digests are known before they are fetched."""
 
     version = 1
+    fetches = True
 
     def build(self, context: BuildContext) -> Mapping[str, Digest]:
         """Fetch the files.

@@ -4,9 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.builders.closure import CLOSURE_DOCUMENT, MODEL_DIRECTORY
+from dis_derivations.builders.closure import (
+    CLOSURE_DOCUMENT,
+    ENVIRONMENT_DIRECTORY,
+    MODEL_DIRECTORY,
+)
+from dis_derivations.builders.engine_opening import opened_engine
 from dis_derivations.builders.requests import REQUESTS_DOCUMENT
-from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Progress
+from dis_derivations.engines.protocol import Batching, GeneratedSequence, Progress
 from dis_derivations.realisation.building import BuildContext
 from dis_derivations.realisation.events import Measure
 from dis_derivations.runs.bundle import ENGINE_DOCUMENT, TOKENS_DOCUMENT
@@ -35,38 +40,40 @@ class GenerationBuilder:
 
         store, closure = context.store, context.inputs["closure"].object
         files, integrity = _verified_model(context, closure)
-        spec = strict_json.decode(
+        document = strict_json.decode(
             store.read_bytes(closure, CLOSURE_DOCUMENT), name=CLOSURE_DOCUMENT
-        )["engine"]
+        )
         requests = parse_requests(
             store.read_bytes(context.inputs["requests"].object, REQUESTS_DOCUMENT)
         )
-        engine = open_engine(spec, files)
         batching = Batching(
             **context.derivation.args.get("batching", context.hints.get("batching", {}))
         )
-        loaded = context.log.seconds()
-        context.log.write(f"{spec['name']} engine loaded; {len(requests)} requests")
         with (
+            opened_engine(context, document, files, batching) as engine,
             store.new_tree() as tree,
             ResultRecorder(context.derivation.args["capture"]) as recorder,
         ):
+            loaded = context.log.seconds()
+            context.log.write(
+                f"{document['engine']['name']} engine loaded; {len(requests)} requests"
+            )
             sequences = engine.generate(
                 requests, batching, recorder, _progress(context, len(requests))
             )
             generated = context.log.seconds()
             tree.write_bytes(TOKENS_DOCUMENT, _tokens_document(sequences))
-            tree.write_bytes(
-                ENGINE_DOCUMENT, canonical_json.encode({"format": 1, **engine.identity()})
-            )
+            identity = {**engine.identity(), **_environment(document)}
+            tree.write_bytes(ENGINE_DOCUMENT, canonical_json.encode({"format": 1, **identity}))
             recorder.write_captures(tree)
             results = tree.register()
             steps = recorder.steps
+            environment = dict(engine.environment())
         context.log_files[RUN_LOG] = canonical_json.encode(
             {
                 "records": _records(sequences),
-                "runtime_environment": dict(engine.environment()),
-                "determinism_controls": {"engine": dict(engine.identity())},
+                "runtime_environment": environment,
+                "determinism_controls": {"engine": identity},
                 "artifact_integrity": integrity,
                 "batch_trace": {
                     "policy": "fixed",
@@ -80,29 +87,19 @@ class GenerationBuilder:
         return {"results": results}
 
 
-def open_engine(spec: Mapping[str, Any], files: Mapping[str, Path]) -> Engine:
-    """Load a model into the engine that a closure names.
-
-    Args:
-        spec: The `engine` of `closure.json`: `name`, `numerics`, `settings`.
-        files: The files of the model, by their names inside the model directory.
-    """
-    from dis_derivations.engines.reference.engine import open_reference_engine
-    from dis_derivations.engines.registry import engine_kind
-
-    engine_kind(spec["name"])  # refuses an engine that this version does not have
-    return open_reference_engine(files, max_model_len=spec["settings"].get("max_model_len"))
+def _environment(closure: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the engine is made of, for an engine that is no part of dis."""
+    return {"environment": closure["environment"]} if "environment" in closure else {}
 
 
 def _verified_model(
     context: BuildContext, closure: Digest
 ) -> tuple[dict[str, Path], list[dict[str, Any]]]:
-    """Return the model's files by name, each hashed again now, and the record of that check."""
+    """Return the model's files by name, and the record of their check; those of an environment are checked as well."""
     from blake3 import blake3
 
-    parts = [
-        file for file in context.store.files(closure) if file.path.startswith(f"{MODEL_DIRECTORY}/")
-    ]
+    places = (f"{MODEL_DIRECTORY}/", f"{ENVIRONMENT_DIRECTORY}/")
+    parts = [file for file in context.store.files(closure) if file.path.startswith(places)]
     gauge = context.gauge(
         "verifying the model", Measure("bytes", 0, sum(file.size for file in parts))
     )
@@ -119,6 +116,8 @@ def _verified_model(
             found = hash_descriptor(opened.fileno(), threads=blake3.AUTO, on_bytes=count)[1]
         if found != file.blake3:
             raise changed(file, f"its BLAKE3 is {found}, and must be {file.blake3}")
+        if not file.path.startswith(places[0]):
+            continue  # of an environment, which has thousands, none is named
         name = file.path.removeprefix(f"{MODEL_DIRECTORY}/")
         files[name] = file.real
         record.append(

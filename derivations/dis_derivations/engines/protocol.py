@@ -84,6 +84,11 @@ class GeneratedSequence:
 class CaptureSink(Protocol):
     """Where an engine puts what it was asked to capture. `wants` is asked once a phase, before any row is made."""
 
+    @property
+    def layers(self) -> Sequence[int]:
+        """The layers whose output is captured, counted from 0; an engine that cannot is not asked for any."""
+        ...
+
     def wants(self, phase: Phase) -> bool:
         """Return whether logits of this phase are captured."""
         ...
@@ -99,6 +104,15 @@ class CaptureSink(Protocol):
         """Take the next rows of request number `index`: shape [positions, vocabulary], in order of position.
 
         `chosen` is the token that was chosen from each row; None in the phase `prefill`.
+        """
+        ...
+
+    def activations(
+        self, index: int, phase: Phase, layer: int, rows: "NDArray[np.float64]"
+    ) -> None:
+        """Take the next rows of what a layer puts out for request number `index`: shape [positions, width].
+
+        Positions of the prompt are of the phase `prefill`, those of the answer of `decode`.
         """
         ...
 

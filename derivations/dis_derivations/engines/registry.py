@@ -14,10 +14,13 @@ class EngineKind:
 
     Attributes:
         name: The value of `runtime.execution.backend`.
-        numerics: The version of the engine's arithmetic: another version may give other bits.
-        platform: The class of machine facts that its results depend on.
+        numerics: The version of the engine's arithmetic, or of what dis tells it to do where a manifest says nothing:
+            another version may give other bits.
+        platform: The class of machine facts that its results depend on, unless the manifest wants an accelerator.
         counting_engine_args: Those of `vllm.engine_args` that can change a bit of its results.
         batching_counts: Whether batch composition can change a bit of its results.
+        has_process: Whether it runs in a process of its own, in an environment of its own; what that is made of counts.
+        captures_activations: Whether it can tell what single layers put out.
     """
 
     name: str
@@ -25,12 +28,20 @@ class EngineKind:
     platform: PlatformClass
     counting_engine_args: tuple[str, ...]
     batching_counts: bool
+    has_process: bool = False
+    captures_activations: bool = False
 
     def settings(self, engine_args: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that are part of a result's identity, as the manifest wrote them."""
         return {
             name: engine_args[name] for name in self.counting_engine_args if name in engine_args
         }
+
+    def platform_of(self, document: Mapping[str, Any]) -> PlatformClass:
+        """Return the class of machine that a manifest wants this engine to run on."""
+        constraints = document.get("hardware", {}).get("constraints") or {}
+        wanted = str(constraints.get("accelerator_vendor") or "").lower()
+        return "cuda" if self.has_process and wanted == "nvidia" else self.platform
 
 
 REFERENCE = EngineKind(
@@ -40,7 +51,26 @@ REFERENCE = EngineKind(
     counting_engine_args=("max_model_len",),
     batching_counts=False,
 )
-_KINDS = {kind.name: kind for kind in (REFERENCE,)}
+VLLM = EngineKind(
+    name="vllm",
+    numerics=1,
+    platform="cpu",
+    counting_engine_args=(
+        "attention_backend",
+        "block_size",
+        "dtype",
+        "enable_chunked_prefill",
+        "enforce_eager",
+        "gpu_memory_utilization",
+        "kv_cache_dtype",
+        "max_model_len",
+        "seed",
+    ),
+    batching_counts=True,
+    has_process=True,
+    captures_activations=True,
+)
+_KINDS = {kind.name: kind for kind in (REFERENCE, VLLM)}
 
 
 def engine_kind(backend: str) -> EngineKind:

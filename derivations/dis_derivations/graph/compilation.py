@@ -1,7 +1,8 @@
 """Compile a locked manifest into its graph of derivations, purely: it can be shown before a byte moves.
 
-    weights, tokenizer, config, chat_template ─> closure ─┐
-    dataset, tokenizer, chat_template ─> requests ────────┴─> generation ─> run
+    wheels ─> environment ───────────────────────────────┐
+    weights, tokenizer, config, chat_template, image ─> closure ─┐
+    dataset, tokenizer, chat_template ─> requests ───────────────┴─> generation ─> run
 
 Weights that are one GGUF file go through `conversion` first, whose outputs then are the parts of the model that the
 lock does not have.
@@ -14,7 +15,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dis_derivations.engines.registry import EngineKind, engine_kind
+from dis_derivations.environments.compilation import LABEL as ENVIRONMENT
+from dis_derivations.environments.compilation import environment_derivations
 from dis_derivations.graph.derivation import Derivation, OutputReference
+from dis_derivations.graph.engine_process import EngineEnvironment, closure_members
 from dis_derivations.graph.graph import Graph, graph_of
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.unverified_digests import MEMBER, UnverifiedDigests
@@ -22,10 +26,12 @@ from dis_derivations.manifest.artifact_groups import (
     CHAT_TEMPLATE,
     CONFIG,
     DATASET,
+    IMAGE,
     TOKENIZER,
     WEIGHTS,
     is_gguf,
 )
+from dis_derivations.manifest.capture_block import captured_layers
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.tokenization.library_versions import library_versions
 from dis_store.errors import InvalidInputError
@@ -38,14 +44,30 @@ FIXED_OUTPUTS = {
     "config": CONFIG,
     "chat_template": CHAT_TEMPLATE,
     "dataset": DATASET,
+    "image": IMAGE,
 }
-# Every target that a manifest may have; a conversion, a chat template and a dataset not all of them do.
-TARGETS = ("run", "generation", "requests", "closure", "conversion", *FIXED_OUTPUTS)
+# Every target that a manifest may have; a conversion, an environment, a chat template, a dataset and an image not all
+# of them have.
+TARGETS = (
+    "run",
+    "generation",
+    "requests",
+    "closure",
+    "conversion",
+    ENVIRONMENT,
+    *FIXED_OUTPUTS,
+)
 _MODEL_PARTS = ("weights", "tokenizer", "config", "chat_template")
+_CLOSURE_PARTS = (*_MODEL_PARTS, "image", ENVIRONMENT)
 _REQUIRED = ("weights", "tokenizer", "config")
 
 
-def compile_graph(loaded: LoadedManifest, lock: Lock, present: Lock | None = None) -> Graph:
+def compile_graph(
+    loaded: LoadedManifest,
+    lock: Lock,
+    present: Lock | None = None,
+    engine_environment: EngineEnvironment | None = None,
+) -> Graph:
     """Return the graph of a manifest with its lock.
 
     Args:
@@ -53,6 +75,7 @@ def compile_graph(loaded: LoadedManifest, lock: Lock, present: Lock | None = Non
         lock: What it is locked to.
         present: The same files with the digests that they have at their sources, where those of `lock` are not to be
             verified. They are what is used; only the run knows that they are not what was locked.
+        engine_environment: What an engine that is no part of dis is made of, where that is known.
 
     Raises:
         InvalidInputError: The lock lacks an artifact that the manifest needs.
@@ -64,15 +87,22 @@ def compile_graph(loaded: LoadedManifest, lock: Lock, present: Lock | None = Non
     fixed = _fixed_outputs(name, lock if present is None else present)
     conversion = _conversion(name, fixed["weights"]) if "weights" in fixed else None
     inputs = _inputs(name, fixed, conversion)
+    python = environment_derivations(name, document, lock)
+    if python is not None:
+        inputs[ENVIRONMENT] = _out(python.environment)
     requests = _requests(name, document, inputs)
-    closure = _closure(name, document, engine, inputs)
-    generation = _generation(name, document, engine, closure, requests)
+    closure = _closure(name, closure_members(engine, document, engine_environment), inputs)
+    occasion = None if engine_environment is None else engine_environment.occasion
+    generation = _generation(name, document, closure, requests, occasion)
     made = {"closure": closure, "requests": requests, "results": generation}
     run = _run(loaded, _lock_args(lock, present), engine, inputs, made)
     targets = {**fixed, **({} if conversion is None else {"conversion": conversion})}
+    if python is not None:
+        targets[ENVIRONMENT] = python.environment
     targets |= {each.builder: each for each in (requests, closure, generation, run)}
     return graph_of(
-        targets.values(), {label: derivation.digest for label, derivation in targets.items()}
+        [*(() if python is None else python.wheels), *targets.values()],
+        {label: derivation.digest for label, derivation in targets.items()},
     )
 
 
@@ -177,24 +207,14 @@ def _requests(
 
 
 def _closure(
-    name: str,
-    document: Mapping[str, Any],
-    engine: EngineKind,
-    inputs: Mapping[str, OutputReference],
+    name: str, args: Mapping[str, Any], inputs: Mapping[str, OutputReference]
 ) -> Derivation:
-    engine_args = document["vllm"].get("engine_args", {})
     return Derivation(
         name=f"{name}-closure",
         builder="closure",
         builder_version=1,
-        inputs={label: inputs[label] for label in _MODEL_PARTS if label in inputs},
-        args={
-            "engine": {
-                "name": engine.name,
-                "numerics": engine.numerics,
-                "settings": engine.settings(engine_args),
-            }
-        },
+        inputs={label: inputs[label] for label in _CLOSURE_PARTS if label in inputs},
+        args=args,
         platform="any",
         outputs=("out", "log"),
         compared=("out",),
@@ -204,22 +224,25 @@ def _closure(
 def _generation(
     name: str,
     document: Mapping[str, Any],
-    engine: EngineKind,
     closure: Derivation,
     requests: Derivation,
+    occasion: str | None,
 ) -> Derivation:
+    engine = engine_kind(document["runtime"]["execution"]["backend"])
     capture = capture_plan(document["capture"])
     args: dict[str, Any] = {"engine": engine.name, "numerics": engine.numerics, "capture": capture}
     # A captured trace shows the batches, so then they count whatever the engine.
     if engine.batching_counts or capture["engine_trace"]:
         args["batching"] = batching(document)
+    if occasion is not None:
+        args["occasion"] = occasion
     return Derivation(
         name=f"{name}-generation",
         builder="generation",
         builder_version=1,
         inputs={"closure": _out(closure), "requests": _out(requests)},
         args=args,
-        platform=engine.platform,
+        platform=engine.platform_of(document),
         outputs=("results", "log"),
         compared=("results",),
     )
@@ -254,7 +277,7 @@ def _run(
             "manifest_id": str(loaded.manifest_id),
             **lock_args,
         },
-        platform=engine.platform,
+        platform=engine.platform_of(loaded.document),
         outputs=("bundle", "log"),
         compared=("bundle",),
     )
@@ -264,7 +287,10 @@ def capture_plan(capture: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a manifest's `capture` block asks of the engine, with every default filled in."""
     logits = capture.get("logits", {})
     trace = capture.get("engine_trace", {})
+    activations = capture.get("activations", {})
+    layers = captured_layers(activations) if activations.get("enabled", False) else []
     return {
+        **({"activations": {"layers": layers}} if layers else {}),
         "logits": {
             "scope": logits.get("scope", "full"),
             "dtype": logits.get("dtype", "float32"),

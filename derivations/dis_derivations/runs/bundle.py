@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dis_derivations.lock.unverified_digests import MEMBER
+from dis_derivations.runs.hardware_conformance import unmet_constraints
 from dis_store import canonical_json
 from dis_store.digest import Digest, Sha256
 
@@ -14,16 +15,19 @@ MANIFEST_DOCUMENT = "manifest.used.json"
 LOCK_DOCUMENT = "lock.used.json"
 ENGINE_DOCUMENT = "engine.json"
 LOGITS_FILE = "logits.safetensors"
+ACTIVATIONS_FILE = "activations.safetensors"
 TRACE_FILE = "engine_trace.jsonl"
 
 ANY_PLATFORM = "any"
+# The kind of an engine's environment that nothing pins.
+UNPINNED = "unpinned"
 CONSTRAINTS_DO_NOT_APPLY = (
     "platform any: the same bits on every machine, so hardware constraints do not apply"
 )
 
 # What a bundle takes over from the results by reference: captures may be large, and are then stored
 # once.
-REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, TRACE_FILE)
+REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, ACTIVATIONS_FILE, TRACE_FILE)
 
 
 def run_id(
@@ -90,12 +94,21 @@ def bundle_document(
         "capture": {
             "tokens": "captured",
             "logits": _status(LOGITS_FILE, captured),
-            "activations": "not requested",
+            "activations": _status(ACTIVATIONS_FILE, captured),
             "engine_trace": _status(TRACE_FILE, captured),
         },
-        "grade": grade(hardware_conforms=bool(hardware["conformant"]), verified=unverified is None),
+        "grade": grade(
+            hardware_conforms=bool(hardware["conformant"]),
+            verified=unverified is None and is_pinned(engine),
+        ),
         **({} if unverified is None else {MEMBER: unverified}),
     }
+
+
+def is_pinned(engine: Mapping[str, Any]) -> bool:
+    """Return whether it is known what an engine was made of; one that is part of dis always is."""
+    environment = engine.get("environment")
+    return not isinstance(environment, dict) or environment.get("kind") != UNPINNED
 
 
 def grade(*, hardware_conforms: bool, verified: bool) -> str:
@@ -120,9 +133,8 @@ def hardware_finding(
         return {"conformant": True, "reasons": []}
     if platform["class"] == ANY_PLATFORM:
         return {"conformant": True, "reasons": [CONSTRAINTS_DO_NOT_APPLY]}
-    # What could not be verified has failed.
-    unchecked = [f"{name}: not compared with the facts of this platform" for name in constraints]
-    return {"conformant": False, "reasons": unchecked}
+    reasons = unmet_constraints(platform["facts"], declared["constraints"])
+    return {"conformant": not reasons, "reasons": reasons}
 
 
 def _status(file: str, captured: Sequence[str]) -> str:

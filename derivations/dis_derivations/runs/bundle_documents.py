@@ -12,6 +12,7 @@ from typing import Any
 
 from dis_derivations.lock.unverified_digests import MEMBER, UnverifiedDigests, UsedFile
 from dis_derivations.runs.bundle import (
+    ACTIVATIONS_FILE,
     BUNDLE_DOCUMENT,
     BUNDLE_KIND,
     ENGINE_DOCUMENT,
@@ -22,7 +23,7 @@ from dis_derivations.runs.bundle import (
     TRACE_FILE,
     run_id,
 )
-from dis_derivations.runs.bundle_reader import ACTIVATIONS_FILE, BundleReader
+from dis_derivations.runs.bundle_reader import BundleReader
 from dis_derivations.runs.json_fields import Fields
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest, Sha256

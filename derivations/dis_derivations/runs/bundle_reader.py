@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from dis_derivations.runs.bundle import (
+    ACTIVATIONS_FILE,
     BUNDLE_DOCUMENT,
     ENGINE_DOCUMENT,
     LOCK_DOCUMENT,
@@ -25,7 +26,6 @@ from dis_store.errors import DisError, IntegrityError, InvalidInputError
 if TYPE_CHECKING:
     from dis_store.tensors.tensor_scan import Tensor
 
-ACTIVATIONS_FILE = "activations.safetensors"
 # What a bundle is made of. A run directory holds more beside it, the log, which is no part of it.
 MEMBERS = (
     BUNDLE_DOCUMENT,
@@ -182,6 +182,11 @@ class StoredBundle:
         if path not in self._files:
             raise _missing(self, path)
         return self._store.file_path(self._digest, path)
+
+    def file_digest(self, path: str) -> Digest | None:
+        """Return the digest of a file's content, for which the store vouches; None where there is no such file."""
+        file = self._files.get(path)
+        return None if file is None else file.blake3
 
     def refusal(self, what: str, cause: str | None = None) -> DisError:
         """Return the error for a bundle that contradicts itself."""

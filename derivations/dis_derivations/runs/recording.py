@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dis_derivations.artifacts.safetensors_writer import SafetensorsWriter
 from dis_derivations.engines.protocol import Phase
-from dis_derivations.runs.bundle import LOGITS_FILE, TRACE_FILE
+from dis_derivations.runs.bundle import ACTIVATIONS_FILE, LOGITS_FILE, TRACE_FILE
 from dis_store import canonical_json
 from dis_store.errors import UnfitEnvironmentError
 
@@ -21,17 +21,22 @@ CHOSEN_ONLY = "chosen_only"
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
-def tensor_name(index: int, phase: Phase) -> str:
-    """Return the name of the tensor that holds the logits of request number `index`."""
-    return f"{index:05d}.{phase}"
+# Wide enough for the bits of every format that engines compute hidden states in, but doubles.
+_ACTIVATIONS_DTYPE = "F32"
+
+
+def tensor_name(index: int, phase: Phase, layer: int | None = None) -> str:
+    """Return the name of the tensor that holds logits of request number `index`, or what a layer put out."""
+    named = f"{index:05d}.{phase}"
+    return named if layer is None else f"{named}.layer.{layer:03d}"
 
 
 class ResultRecorder:
-    """A `CaptureSink` that writes `logits.safetensors` and `engine_trace.jsonl`; a context manager.
+    """A `CaptureSink` that writes the capture files of the results; a context manager.
 
     Args:
         capture: The `capture` argument of the generation: `logits` (`scope`, `dtype`, `prefill`,
-            `decode`) or None, and `engine_trace`.
+            `decode`) or None, `engine_trace`, and `activations` (`layers`) where there are any.
 
     Raises:
         UnfitEnvironmentError: The capture cannot be made in the number format asked for.
@@ -40,7 +45,9 @@ class ResultRecorder:
     def __init__(self, capture: Mapping[str, Any]) -> None:
         self._logits = capture["logits"]
         self._trace = bool(capture["engine_trace"])
+        self.layers: tuple[int, ...] = tuple(capture.get("activations", {}).get("layers", ()))
         self._writer: SafetensorsWriter | None = None
+        self._states = SafetensorsWriter(_ACTIVATIONS_DTYPE) if self.layers else None
         self.steps: list[dict[str, Any]] = []
         if self._logits is not None:
             self._writer = SafetensorsWriter(_safetensors_dtype(self._logits["dtype"]))
@@ -54,8 +61,9 @@ class ResultRecorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        for writer in (self._writer, self._states):
+            if writer is not None:
+                writer.close()
 
     def wants(self, phase: Phase) -> bool:
         """Return whether logits of this phase are captured."""
@@ -81,6 +89,13 @@ class ResultRecorder:
             rows = rows[range(len(rows)), list(chosen)]
         self._writer.append(tensor_name(index, phase), rows)
 
+    def activations(
+        self, index: int, phase: Phase, layer: int, rows: "NDArray[np.float64]"
+    ) -> None:
+        """Take the next rows of what a layer puts out: shape [positions, width]."""
+        if self._states is not None:
+            self._states.append(tensor_name(index, phase, layer), rows)
+
     def step(self, computed: Sequence[tuple[str, int]]) -> None:
         """Take one engine step."""
         self.steps.append(
@@ -95,6 +110,9 @@ class ResultRecorder:
         if self._writer is not None:
             with tree.create(LOGITS_FILE) as file:
                 self._writer.finish(file.write)
+        if self._states is not None:
+            with tree.create(ACTIVATIONS_FILE) as file:
+                self._states.finish(file.write)
         if self._trace:
             tree.write_bytes(
                 TRACE_FILE, b"".join(canonical_json.encode(step) + b"\n" for step in self.steps)

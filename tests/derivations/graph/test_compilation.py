@@ -167,7 +167,7 @@ def test_a_lock_without_a_needed_artifact_is_refused(compiled: Compile) -> None:
         compiled(files=FILES[1:])
 
 
-@pytest.mark.parametrize("backend", ["vllm", "transformers", "mock", "openai_compatible"])
+@pytest.mark.parametrize("backend", ["transformers", "mock", "openai_compatible"])
 def test_an_engine_that_is_not_there_is_refused_by_name(compiled: Compile, backend: str) -> None:
     override = f"runtime.execution.backend={backend}"
     extra = (

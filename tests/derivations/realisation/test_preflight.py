@@ -19,7 +19,7 @@ from tiny_runs import realise
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - what shutil.disk_usage returns
 
 REFUSED = [
-    (("runtime.execution.backend=vllm",), "the engine 'vllm' is not available"),
+    (("runtime.execution.backend=mock",), "the engine 'mock' is not available"),
     (("runtime.execution.backend=transformers",), "the engine 'transformers' is not available"),
     (("runtime.execution.backend=mock",), "the engine 'mock' is not available"),
     (

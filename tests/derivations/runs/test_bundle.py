@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from dis_derivations.runs.bundle import CONSTRAINTS_DO_NOT_APPLY, hardware_finding
+from dis_derivations.runs.bundle import (
+    CONSTRAINTS_DO_NOT_APPLY,
+    grade,
+    hardware_finding,
+    is_pinned,
+)
 
 ANY = {"class": "any", "facts": {}}
 CUDA = {"class": "cuda", "facts": {"accelerator": "H100"}}
@@ -26,10 +31,26 @@ def test_constraints_do_not_apply_where_no_machine_changes_a_bit() -> None:
     assert found == {"conformant": True, "reasons": [CONSTRAINTS_DO_NOT_APPLY]}
 
 
-def test_a_constraint_that_was_not_compared_counts_as_unmet() -> None:
+def test_constraints_are_held_against_the_facts() -> None:
+    accelerator = {"vendor": "nvidia", "model": "NVIDIA H100 PCIe", "compute_capability": "9.0"}
+    facts = {"cpu": {"architecture": "aarch64"}, "accelerators": [accelerator]}
+    assert hardware_finding({"class": "cuda", "facts": facts}, CONSTRAINED) == {
+        "conformant": False,
+        "reasons": ["cpu_arch: the CPU is aarch64, and must be x86_64"],
+    }
+
+
+def test_what_the_facts_do_not_tell_counts_as_unmet() -> None:
     found = hardware_finding(CUDA, CONSTRAINED)
     assert found["conformant"] is False
     assert found["reasons"] == [
-        f"{name}: not compared with the facts of this platform"
-        for name in ("allowed_gpu_models", "cpu_arch")
+        "allowed_gpu_models: the run used the CPU, and must use H100",
+        "cpu_arch: the CPU is unknown, and must be x86_64",
     ]
+
+
+def test_an_engine_that_nothing_pins_does_not_conform() -> None:
+    assert is_pinned({"engine": "reference"})
+    assert is_pinned({"environment": {"kind": "installed", "digest": "ab"}})
+    assert not is_pinned({"environment": {"kind": "unpinned"}})
+    assert grade(hardware_conforms=True, verified=False) == "non_conformant_software"

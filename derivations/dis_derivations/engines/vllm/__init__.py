@@ -1,0 +1,1 @@
+"""The `vllm` engine: vLLM's own classes, driven in its own interpreter."""

@@ -1,0 +1,215 @@
+"""Starting vLLM: a directory for its worker, a clean process in the right environment, the model in it."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dis_derivations.engines.child import frames, worker_side
+from dis_derivations.engines.child.engine import ChildEngine
+from dis_derivations.engines.child.environment import worker_environment
+from dis_derivations.engines.child.process import Launch, WorkerProcess
+from dis_derivations.engines.protocol import (
+    Batching,
+    CaptureSink,
+    GeneratedSequence,
+    Progress,
+    Request,
+)
+from dis_derivations.engines.vllm.agreement import check_agreement
+from dis_derivations.engines.vllm.model_files import model_ends, read_config
+from dis_derivations.engines.vllm.request_checks import check_requests
+from dis_derivations.engines.vllm.settings import engine_arguments, overridden
+
+NUMERICS_VERSION = 1
+"""Raised whenever what dis tells vLLM changes, and with it may bits."""
+
+DEFAULT_PATIENCE = 3600.0
+_PROGRAM = Path(__file__).with_name("worker.py")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where vLLM runs.
+
+    Attributes:
+        interpreter: vLLM's own Python.
+        environment: An environment of the store that it imports from; None for what is installed with the interpreter.
+        platform: The class and the facts of the platform that the result is keyed by.
+        patience: After how many seconds of silence the worker counts as hanging.
+        check: Called while waiting; raises to interrupt.
+        note: Told what the worker does, a line each.
+        keep_output: Given what the worker wrote to its standard output and error, also when it fails.
+    """
+
+    interpreter: Path
+    environment: Path | None
+    platform: Mapping[str, Any]
+    patience: float
+    check: Callable[[], None]
+    note: Callable[[str], None]
+    keep_output: Callable[[bytes], None]
+
+
+class VllmEngine:
+    """vLLM behind the interface that all engines share."""
+
+    def __init__(
+        self, child: ChildEngine, vocabulary: int | None, context: int, identity: Mapping[str, Any]
+    ) -> None:
+        self._child = child
+        self._vocabulary = vocabulary
+        self._context = context
+        self._identity = identity
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return what vLLM really used and can change a bit, and what of it is not what it was told."""
+        return self._identity
+
+    def environment(self) -> Mapping[str, Any]:
+        """Return what was observed beside it; for the log."""
+        return self._child.environment()
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        batching: Batching,
+        sink: CaptureSink,
+        on_progress: Callable[[Progress], None],
+    ) -> list[GeneratedSequence]:
+        """Return one sequence a request, in the order of the requests.
+
+        Raises:
+            InvalidInputError: A request does not fit the model.
+            UnfitEnvironmentError: vLLM says that it cannot run these requests.
+            BuildError: It failed, or computed otherwise than it was told.
+        """
+        check_requests(requests, self._vocabulary, self._context)
+        return self._child.generate(requests, batching, sink, on_progress)
+
+
+@contextmanager
+def open_vllm(
+    spec: Mapping[str, Any],
+    files: Mapping[str, Path],
+    batching: Batching,
+    surroundings: Surroundings,
+) -> Iterator[VllmEngine]:
+    """Load a model into vLLM; it ends with the block.
+
+    Args:
+        spec: The `engine` of the closure: `name`, `numerics`, `settings`, `variables`.
+        files: The files of the model, by their names inside the model directory.
+        batching: How many sequences share a step.
+        surroundings: Where it runs.
+
+    Raises:
+        InvalidInputError: A file of the model is missing or malformed.
+        UnfitEnvironmentError: There is no such interpreter, or vLLM cannot load this model so.
+        BuildError: It failed, or is not what the result is keyed by.
+    """
+    config = read_config(files)
+    ends = model_ends(files, config, spec["settings"].get("max_model_len"))
+    arguments = engine_arguments(spec["settings"], batching, config, ends.context)
+    with tempfile.TemporaryDirectory(prefix="dis-vllm-") as name:
+        directory = Path(name)
+        model = _lay_out(directory, files)
+        process = WorkerProcess(_launch(directory, spec, surroundings), surroundings.check)
+        child = ChildEngine("vllm", process, ends, surroundings.note)
+        try:
+            with child:
+                child.open(
+                    str(model), {"arguments": arguments, "variables": sorted(spec["variables"])}
+                )
+                reported = dict(child.identity())
+                check_agreement(reported, surroundings.platform)
+                identity = _identity(spec, reported, arguments, sorted(ends.end_token_ids))
+                yield VllmEngine(child, _vocabulary(config), ends.context, identity)
+        finally:
+            process.kill()
+            surroundings.keep_output(child.output())
+
+
+def _lay_out(directory: Path, files: Mapping[str, Path]) -> Path:
+    """Make the model directory of links to the store's files, and lay the worker's program beside it."""
+    model = directory / "model"
+    for name, real in files.items():
+        link = model / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(real.absolute())
+    program = directory / "program"
+    program.mkdir()
+    for source in (_PROGRAM, Path(str(frames.__file__)), Path(str(worker_side.__file__))):
+        shutil.copyfile(source, program / source.name)
+    (directory / "home").mkdir()
+    return model
+
+
+def _launch(directory: Path, spec: Mapping[str, Any], surroundings: Surroundings) -> Launch:
+    program = directory / "program" / _PROGRAM.name
+    facts = surroundings.platform.get("facts", {})
+    threads = facts.get("cpu", {}).get("threads")
+    # Without a number vLLM would choose one.
+    counted = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+    declared = {**counted, **spec["variables"]}
+    variables = worker_environment(declared, directory / "home")
+    command = [str(surroundings.interpreter), "-s", "-B"]
+    if surroundings.environment is not None:
+        from dis_derivations.environments.launch import environment_command
+
+        started, added = environment_command(
+            surroundings.environment,
+            surroundings.interpreter,
+            [str(program)],
+            inherited=variables,
+        )
+        command = started[:-1]
+        variables = {**added, **{name: declared[name] for name in declared}}
+    return Launch(
+        command=command,
+        program=program,
+        environment=variables,
+        directory=directory / "home",
+        patience=surroundings.patience,
+    )
+
+
+def _identity(
+    spec: Mapping[str, Any],
+    reported: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    end_token_ids: list[int],
+) -> dict[str, Any]:
+    """Return `engine.json`'s members."""
+    used = dict(reported["settings"])
+    asked_variables, variables = reported["asked_variables"], reported["variables"]
+    batching = ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill")
+    return {
+        "engine": "vllm",
+        "numerics": spec["numerics"],
+        "settings": {
+            **{name: value for name, value in used.items() if name not in batching},
+            "end_token_ids": end_token_ids,
+        },
+        "batching": {name: used[name] for name in batching},
+        "overridden": {
+            **overridden(arguments, used),
+            **{
+                name: {"asked": asked_variables[name], "used": value}
+                for name, value in variables.items()
+                if asked_variables.get(name) != value
+            },
+        },
+        "variables": variables,
+        "versions": reported["versions"],
+        "device": reported["device"],
+        "weights": reported["weights"],
+    }
+
+
+def _vocabulary(config: Mapping[str, Any]) -> int | None:
+    value = config.get("vocab_size")
+    return value if isinstance(value, int) and value > 0 else None

@@ -1,0 +1,93 @@
+"""What an engine that is no part of dis is made of, found out before anything is built."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from dis_derivations.engines.registry import engine_kind
+from dis_derivations.environments.wheel_names import is_package
+from dis_derivations.graph.engine_process import INSTALLED, PINNED, EngineEnvironment
+from dis_derivations.lock.document import Lock
+from dis_derivations.runs.bundle import UNPINNED
+from dis_store.errors import UnfitEnvironmentError
+
+# The digest is of files, which are not what they were when packages are installed; so it is taken anew each time.
+_SHOWN_FAULTS = 3
+
+
+@dataclass(frozen=True)
+class FoundEnvironment:
+    """Where an engine runs.
+
+    Attributes:
+        interpreter: Its Python.
+        environment: What enters the closure.
+        faults: Why it cannot be pinned; empty where it can.
+    """
+
+    interpreter: Path
+    environment: EngineEnvironment
+    faults: tuple[str, ...] = ()
+
+    def warning(self) -> str | None:
+        """Return what a user should know; None where the environment is pinned."""
+        if not self.faults:
+            return None
+        more = len(self.faults) - _SHOWN_FAULTS
+        shown = "; ".join(self.faults[:_SHOWN_FAULTS]) + (f"; and {more} more" if more > 0 else "")
+        return (
+            f"what {self.interpreter} imports cannot be pinned, so the run is marked unpinned, and nothing in the "
+            f"store answers for it: {shown}"
+        )
+
+
+def find_engine_environment(
+    document: Mapping[str, Any], lock: Lock, interpreter: Path | None
+) -> FoundEnvironment | None:
+    """Return where the engine of a manifest runs; None for an engine that is part of dis.
+
+    Args:
+        document: The manifest.
+        lock: Its lock, which pins the packages of an environment or does not.
+        interpreter: The Python that the user named.
+
+    Raises:
+        UnfitEnvironmentError: No interpreter is named where one must be, or it is none.
+    """
+    engine = engine_kind(document["runtime"]["execution"]["backend"])
+    if not engine.has_process:
+        return None
+    if any(is_package(file.name) for file in lock.artifacts):
+        return _pinned(Path(sys.executable) if interpreter is None else interpreter)
+    if interpreter is None:
+        raise UnfitEnvironmentError(
+            f"it is not known where {engine.name} is installed",
+            cause="the manifest pins no packages, and no interpreter is named",
+            hint="name the Python of an environment that has it: --vllm-python PATH, or DIS_VLLM_PYTHON",
+        )
+    return _installed(interpreter)
+
+
+def _pinned(interpreter: Path) -> FoundEnvironment:
+    from dis_derivations.environments.interpreter import probe_interpreter
+
+    found = probe_interpreter(interpreter)
+    return FoundEnvironment(
+        found.path, EngineEnvironment({"kind": PINNED, "interpreter": found.facts})
+    )
+
+
+def _installed(interpreter: Path) -> FoundEnvironment:
+    from dis_derivations.environments.installed import installed_environment
+
+    found = installed_environment(interpreter)
+    facts = found.interpreter.facts
+    if found.digest is None:
+        identity = {"kind": UNPINNED, "interpreter": facts}
+        unheard = EngineEnvironment(identity, occasion=uuid4().hex)
+        return FoundEnvironment(found.interpreter.path, unheard, found.faults)
+    identity = {"kind": INSTALLED, "digest": str(found.digest), "interpreter": facts}
+    return FoundEnvironment(found.interpreter.path, EngineEnvironment(identity))
