@@ -30,7 +30,7 @@ _CHECKED_TEXTS = {
     text_forms.check_name: "name, without `/`",
     text_forms.check_file_path: "relative path",
     text_forms.check_digest: "digest",
-    text_forms.check_image: "`NAME@sha256:…`",
+    text_forms.check_image: "`NAME@sha256:…` or `NAME:TAG`",
     text_forms.check_capability: 'string such as `"8.0"`',
     text_forms.check_timestamp: "RFC 3339 time",
     text_forms.check_date: "date, `YYYY-MM-DD`",

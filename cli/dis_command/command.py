@@ -185,6 +185,15 @@ def jobs_option(function: _Function) -> _Function:
     )(function)
 
 
+def vllm_python_option(function: _Function) -> _Function:
+    """Add `--vllm-python`, as the parameter `vllm_python`."""
+    return click.option(
+        "--vllm-python",
+        metavar="PATH",
+        help="The Python of an environment with vLLM, for the engine vllm.  [env: DIS_VLLM_PYTHON]",
+    )(function)
+
+
 def ref_argument(
     name: str = "ref", metavar: str = "REF", **attributes: Any
 ) -> Callable[[_Function], _Function]:
@@ -240,6 +249,16 @@ def _is_file(text: str) -> bool:
         return Path(text).is_file()
     except OSError:  # too long, or through a directory that may not be entered
         return False
+
+
+def engine_python(named: str | None) -> Path | None:
+    """Return the interpreter of an engine that is no part of dis: `--vllm-python`, else what the settings say."""
+    context = click.get_current_context(silent=True)
+    session = context.find_object(Session) if context is not None else None
+    if session is None:
+        return None if named is None else Path(named)
+    found = session.settings.vllm_python(named)
+    return None if found is None else Path(found.value)
 
 
 def job_count(jobs: int | None) -> int:

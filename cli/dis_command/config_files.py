@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dis_command.errors import InvalidSettingError
-from dis_command.setting_values import FOR_EVER, PROGRESS_MODES
+from dis_command.setting_values import FOR_EVER, PROGRESS_MODES, TRUST_MODES
 from dis_command.terminal import COLOR_MODES
 
 _MAX_BYTES = 1 << 16
@@ -28,12 +28,14 @@ class Key:
         values: What values there are, in words.
         kinds: The types that it has in TOML.
         harmless: Whether a project may set it.
+        variable: Whether there is a variable for it.
     """
 
     accepts: Callable[[str], bool]
     values: str
     kinds: tuple[type, ...] = (str,)
     harmless: bool = True
+    variable: bool = True
 
 
 KEYS = {
@@ -44,10 +46,51 @@ KEYS = {
     "jobs": Key(
         lambda text: _POSITIVE.fullmatch(text) is not None, "a number from 1 on", kinds=(int,)
     ),
+    "vllm_python": Key(
+        lambda text: bool(text.strip()), "a path of a Python, as a string", harmless=False
+    ),
     "wait": Key(
         lambda text: text == FOR_EVER or _SECONDS.fullmatch(text) is not None,
         f"a number of seconds, or {FOR_EVER}",
         kinds=(int, float, str),
+    ),
+    "substituters": Key(
+        lambda _: True, "a list of references, oci://HOST/REPOSITORY", kinds=(list,), harmless=False
+    ),
+    "trust": Key(TRUST_MODES.__contains__, f"one of {', '.join(TRUST_MODES)}", harmless=False),
+    "trust-threshold": Key(
+        lambda text: _POSITIVE.fullmatch(text) is not None,
+        "a number from 1 on",
+        kinds=(int,),
+        harmless=False,
+        variable=False,
+    ),
+    "trusted-keys": Key(
+        lambda _: True,
+        "tables, [trusted-keys.NAME]",
+        kinds=(dict,),
+        harmless=False,
+        variable=False,
+    ),
+    "revoked-keys": Key(
+        lambda _: True,
+        "a list of fingerprints, as strings",
+        kinds=(list,),
+        harmless=False,
+        variable=False,
+    ),
+    "image-trust": Key(
+        TRUST_MODES.__contains__,
+        f"one of {', '.join(TRUST_MODES)}",
+        harmless=False,
+        variable=False,
+    ),
+    "trusted-identities": Key(
+        lambda _: True,
+        "tables, [trusted-identities.NAME]",
+        kinds=(dict,),
+        harmless=False,
+        variable=False,
     ),
 }
 
@@ -116,7 +159,8 @@ def _checked(path: Path, key: str, value: Any, project: bool) -> str:
         raise InvalidSettingError(
             f"{path} may not set {key}",
             cause="it is the file of a project, which may come from anybody",
-            hint=f"set it yourself, in ~/.config/dis/config.toml, or with DIS_{key.upper()}",
+            hint="set it yourself, in ~/.config/dis/config.toml"
+            + (f", or with DIS_{key.upper()}" if KEYS[key].variable else ""),
         )
     # A bool is an int to Python, and no number to anybody else.
     fits = isinstance(value, KEYS[key].kinds) and not isinstance(value, bool)
@@ -124,7 +168,16 @@ def _checked(path: Path, key: str, value: Any, project: bool) -> str:
         raise InvalidSettingError(
             f"{path} has a wrong {key}", cause=f"it must be {KEYS[key].values}"
         )
-    return str(value)
+    return _written(value)
+
+
+def _written(value: Any) -> str:
+    """Return a value as it would be written on the command line; tables and lists as JSON."""
+    if not isinstance(value, (dict, list)):
+        return str(value)
+    import json
+
+    return json.dumps(value, default=lambda each: each.isoformat(), sort_keys=True)
 
 
 def _suggestion(key: str) -> str | None:

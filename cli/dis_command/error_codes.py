@@ -12,13 +12,17 @@ MODULES = (
     "dis_derivations.artifacts.regular_file",
     "dis_derivations.artifacts.shard_index",
     "dis_derivations.artifacts.weights_check",
+    "dis_derivations.confinement.errors",
     "dis_derivations.lock.refusals",
     "dis_derivations.manifest.faults",
+    "dis_derivations.registry.errors",
+    "dis_derivations.registry.reference",
     "dis_derivations.runs.output_file",
     "dis_derivations.sources.hub_client",
     "dis_derivations.tokenization.template_errors",
     "dis_derivations.transport.address",
     "dis_derivations.transport.errors",
+    "dis_derivations.trust.errors",
     "dis_command.errors",
 )
 _CODE = re.compile(r"E\d{4}")

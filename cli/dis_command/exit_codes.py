@@ -1,7 +1,8 @@
 """The exit codes and what they mean; docs/reference/exit-codes.md says the same, and a test holds it."""
 
 EXIT_CODES = {
-    0: "done; for the questions diff, verify, why-depends, why-alive, lock --check and realize --rebuild: yes",
+    0: "done; for the questions diff, verify, why-depends, why-alive, environment show, lock --check and "
+    "realize --rebuild: yes",
     1: "the answer is no: the results differ, the grade is not conformant, a rebuild made other bits, nothing refers "
     "to it or keeps it, or what is locked would be pinned differently today",
     2: "wrong usage, or an invalid manifest, lock, reference or config.toml",

@@ -6,6 +6,7 @@ from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_derivations.version import VERSION
 
 _RUNS, _MANIFESTS, _STORE, _MACHINE = "Runs", "Manifests and locks", "The store", "This machine"
+_TRUST, _REGISTRIES = "Trust", "Registries"
 
 
 def _entry(module: str, attribute: str, text: str, section: str) -> LazyCommand:
@@ -20,8 +21,12 @@ COMMANDS = {
     "show": _entry("show", "show", "Print the prompts and answers of a run.", _RUNS),
     "list": _entry("list_", "list_", "List the runs in the store.", _RUNS),
     "diff": _entry(
-        "diff", "diff", "Compare two runs, or the weights of two objects, bit for bit.", _RUNS
+        "diff", "diff", "Compare two things bit for bit, or many runs with each other.", _RUNS
     ),
+    "bisect": _entry(
+        "bisect", "bisect", "Find by experiment which difference makes two runs part.", _RUNS
+    ),
+    "report": _entry("report", "report", "Write the validation record of a run.", _RUNS),
     "verify": _entry(
         "verify", "verify", "Grade two runs against each other and write a report.", _RUNS
     ),
@@ -56,8 +61,35 @@ COMMANDS = {
     ),
     "why-alive": _entry("why_alive", "why_alive", "Print which roots keep an object.", _STORE),
     "root": _entry("root", "root", "Name objects, so that they are kept.", _STORE),
+    "image": _entry("image", "image", "Keep, describe, load and make container images.", _STORE),
+    "environment": _entry("environment", "environment", "Look at Python environments.", _STORE),
+    "push": _entry(
+        "push", "push", "Send something with all that belongs to it to a registry.", _REGISTRIES
+    ),
+    "pull": _entry(
+        "pull", "pull", "Fetch something with all that belongs to it from a registry.", _REGISTRIES
+    ),
+    "remote": _entry("remote", "remote", "Look at what registries hold.", _REGISTRIES),
+    "login": _entry(
+        "login",
+        "login",
+        "Store a password for a registry where Docker looks for it.",
+        _REGISTRIES,
+    ),
+    "logout": _entry("login", "logout", "Remove the password for a registry.", _REGISTRIES),
     "gc": _entry("gc", "gc", "Free what no root keeps.", _STORE),
     "store": _entry("store", "store", "Fill, count, verify and rebuild the store itself.", _STORE),
+    "key": _entry("key", "key", "Make and list the keys that sign builds.", _TRUST),
+    "sign": _entry("sign", "sign", "Sign what this store built.", _TRUST),
+    "verify-signatures": _entry(
+        "verify_signatures",
+        "verify_signatures",
+        "Check who vouches for the builds of a root.",
+        _TRUST,
+    ),
+    "challenge": _entry(
+        "challenge", "challenge", "Compare what several builders got of one manifest.", _TRUST
+    ),
     "doctor": _entry("doctor", "doctor", "Check that this machine can do the work.", _MACHINE),
     "config": _entry("config", "config", "Show the settings of dis.", _MACHINE),
     "completion": _entry(

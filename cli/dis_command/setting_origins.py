@@ -55,6 +55,28 @@ def _jobs(session: Session) -> Setting:
     return Setting("jobs", str(job_count(None)), found.origin if found else settings.DEFAULT)
 
 
+def _substituters(session: Session) -> Setting:
+    found = session.settings.substituters()
+    return (
+        Setting("substituters", "none", settings.DEFAULT)
+        if found is None
+        else _named("substituters", found)
+    )
+
+
+def _trusted_keys(session: Session) -> Setting:
+    from dis_command.trust import read_trust
+
+    found = session.settings.written("trusted-keys")
+    names = ", ".join(each.name for each in read_trust(session).keys)
+    return Setting("trusted keys", names or "none", found[0].origin if found else settings.DEFAULT)
+
+
+def _vllm_python(session: Session) -> Setting:
+    found = session.settings.vllm_python(None)
+    return _named("vllm_python", found or settings.Found("", settings.DEFAULT))
+
+
 def _places(session: Session) -> Iterator[Setting]:
     """Yield where files are: those of settings, the one of a project only where there is one."""
     environment = session.environment
@@ -85,5 +107,9 @@ _SETTINGS: tuple[Callable[[Session], Setting], ...] = (
     _pager,
     _debug,
     _jobs,
+    _vllm_python,
     lambda session: _named("wait", session.settings.wait(session.wait)),
+    _substituters,
+    lambda session: _named("trust", session.settings.trust()),
+    _trusted_keys,
 )

@@ -124,6 +124,64 @@ class Settings:
             return Found(flag, "--wait")
         return self._variable("wait") or self._from_files("wait") or Found(FOR_EVER, DEFAULT)
 
+    def substituters(self) -> Found | None:
+        """Return the repositories that are asked before something is built, apart by spaces; None where there are none.
+
+        Raises:
+            InvalidSettingError: A file says something else than a list of texts.
+        """
+        value = self._environment.get("DIS_SUBSTITUTERS")
+        if value is not None:
+            return Found(value, "DIS_SUBSTITUTERS") if value.strip() else None
+        found = self._from_files("substituters")
+        if found is None:
+            return None
+        import json
+
+        listed = json.loads(found.value)
+        if not all(isinstance(each, str) and each and " " not in each for each in listed):
+            raise InvalidSettingError(
+                f"{found.origin} has a wrong substituters",
+                cause="it must be a list of references, oci://HOST/REPOSITORY",
+            )
+        return Found(" ".join(listed), found.origin) if listed else None
+
+    def trust(self, flag: str | None = None) -> Found:
+        """Return what is asked of builds that others made: `require`, `warn` or `off`.
+
+        Raises:
+            InvalidSettingError: `DIS_TRUST` or a file says something else.
+        """
+        if flag is not None:
+            return Found(flag, "--trust")
+        return self._variable("trust") or self._from_files("trust") or Found("require", DEFAULT)
+
+    def written(self, key: str) -> list[Found]:
+        """Return what each file says of a key, the most important file first; tables and lists as JSON.
+
+        Raises:
+            InvalidSettingError: A file is invalid.
+        """
+        return [
+            Found(file.values[key], str(file.path)) for file in self.files if key in file.values
+        ]
+
+    def vllm_python(self, flag: str | None) -> Found | None:
+        """Return the Python of an environment that has vLLM; None where nobody named one.
+
+        Raises:
+            InvalidSettingError: A file is invalid.
+        """
+        if flag is not None:
+            return Found(flag, "--vllm-python")
+        if (found := self._variable("vllm_python")) is not None:
+            return found
+        for file in self.files:
+            if "vllm_python" in file.values:
+                place = file.path.parent / Path(file.values["vllm_python"]).expanduser()
+                return Found(str(place), str(file.path))
+        return None
+
     def configured_pager(self) -> Found | None:
         """Return the pager of the files; the variables come before it."""
         return self._from_files("pager")

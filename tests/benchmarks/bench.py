@@ -28,6 +28,7 @@ GROUPS = (
     "planning",
     "collecting",
     "generating",
+    "comparing",
 )
 
 

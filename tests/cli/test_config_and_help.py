@@ -100,7 +100,9 @@ def test_the_page_of_exit_codes_has_the_codes_of_the_program(dis: Dis) -> None:
     assert {each["code"]: each["meaning"] for each in codes} == EXIT_CODES
 
 
-@pytest.mark.parametrize(("name", "options"), [("manifest", []), ("lock", ["--lock"])])
+@pytest.mark.parametrize(
+    ("name", "options"), [("manifest", []), ("lock", ["--lock"]), ("diff", ["--diff"])]
+)
 def test_the_published_schema_is_the_one_that_is_printed(
     dis: Dis, name: str, options: list[str]
 ) -> None:

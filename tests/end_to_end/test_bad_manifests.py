@@ -134,7 +134,7 @@ FIELDS: dict[str, tuple[dict[str, Any], int, str]] = {
     "a digest of another kind": ({"inference.dataset.digest": "md5:00"}, 2, "SHA-256"),
     "an unset digest": ({"inference.dataset.digest": "sha256:unset"}, 2, "its digest is unset"),
     "files that nobody lists": (
-        {"model.weights.source": {"type": "oci", "repo": "a/b"}},
+        {"model.weights.source": {"type": "pypi", "id": "a"}},
         2,
         "must list its 'files'",
     ),

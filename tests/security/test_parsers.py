@@ -84,6 +84,8 @@ BROKE = {
     "fifty thousand brackets": ("settings of a project", b"x = " + b"[" * 50_000),
     "a time of thousands of digits": ("length of time", b"1" * 5000 + b"d"),
     "an index of thousands of digits": ("override", b"inference.requests." + b"1" * 5000 + b".id=x"),
+    "a kind of bundle that is a list": ("signed document", b'{"mediaType":[]}'),
+    "a kind of trusted root that is a list": ("trusted root", b'{"mediaType":[]}'),
     "a template whose name is a list": (
         "tokenizer_config.json", b'{"chat_template":[{"name":[],"template":"x"}]}',
     ),

@@ -3,7 +3,9 @@
 import re
 import subprocess
 
-HEAVY = ("pydantic", "huggingface_hub", "docker", "oras", "numpy", "rich", "jinja2", "tokenizers")
+HEAVY = (
+    "pydantic", "huggingface_hub", "docker", "oras", "numpy", "rich", "jinja2", "tokenizers", "cryptography",
+)  # fmt: skip
 _IMPORT = re.compile(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", re.MULTILINE)
 
 

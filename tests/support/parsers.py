@@ -16,6 +16,7 @@ import click
 import evil_compression
 import evil_documents
 import run_documents
+import trust_seeds
 from bundles import Run
 from dis_command import amounts, config_files
 from dis_command.terminal import one_line, printable
@@ -43,6 +44,20 @@ from dis_derivations.tokenization.tokenizer_files import (
     special_tokens,
     template_source,
 )
+from dis_derivations.trust import statement
+from dis_derivations.trust.attestations import judge_image, verify_attestation
+from dis_derivations.trust.claim import Claim
+from dis_derivations.trust.claims_file import decode_claims, encode_claims
+from dis_derivations.trust.policy import TrustPolicy, accept_claim
+from dis_derivations.trust.private_key import PrivateKey
+from dis_derivations.trust.public_key import PublicKey
+from dis_derivations.trust.signed_document import SignedDocument
+from dis_derivations.trust.trust_settings import (
+    read_fingerprints,
+    read_identities,
+    read_trusted_keys,
+)
+from dis_derivations.trust.trusted_root import TrustedRoot
 from dis_store import (
     Realisation,
     Root,
@@ -240,6 +255,18 @@ def _tokenizer_config(data: bytes) -> Any:
     return special_tokens(files), template_source(files, None)
 
 
+def _weighed(data: bytes) -> Any:
+    """Weigh a document for a claim, which refuses nothing; it is parsed as well, so that refusals are seen."""
+    keys = (trust_seeds.KEY,)
+    decision = accept_claim(trust_seeds.SAID, [data], TrustPolicy(), keys, now=trust_seeds.NOW)
+    return decision, SignedDocument.decode(data)
+
+
+def _attested(data: bytes) -> Any:
+    judge_image([data], trust_seeds.IMAGE, trust_seeds.IMAGES)
+    return verify_attestation(data, trust_seeds.IMAGE, trust_seeds.IMAGES)
+
+
 def _weights(name: str) -> Callable[[bytes], Any]:
     return lambda data: check_weight_file(name, _file(data, "weights"))
 
@@ -367,6 +394,38 @@ PARSERS: Mapping[str, Parser] = {
     "settings of a project": Parser(_settings(project=True), (_SETTINGS,)),
     "length of time": Parser(_usage(amounts.duration), (b"12h", b"30d")),
     "number of bytes": Parser(_usage(amounts.byte_count), (b"10G", b"500MiB")),
+    "signed document": Parser(SignedDocument.decode, (trust_seeds.BUNDLE, trust_seeds.ENVELOPE), json=True),
+    "file of claims": Parser(
+        lambda data: decode_claims(data, name="it"), (trust_seeds.BUNDLE + b"\n",),
+    ),
+    "lines of a file of claims": Parser(
+        lambda data: [SignedDocument.decode(line) for line in decode_claims(encode_claims([data]), name="it")],
+        (trust_seeds.BUNDLE,),
+    ),
+    "claim": Parser(Claim.decode, (trust_seeds.CLAIM,), Claim.encode, json=True),
+    "in-toto statement": Parser(
+        lambda data: statement.decode(data, name="it", old=True), (trust_seeds.CLAIM,), json=True
+    ),
+    "claim that is weighed": Parser(_weighed, (trust_seeds.BUNDLE,), json=True),
+    "attestation by a key": Parser(_attested, (trust_seeds.ATTESTATION,), json=True),
+    "attestation by a certificate": Parser(
+        _attested, (trust_seeds.CERTIFIED,), json=True, slow=True
+    ),
+    "trusted root": Parser(TrustedRoot.decode, (trust_seeds.ROOT,), json=True, slow=True),
+    "public key": Parser(PublicKey.from_pem, (trust_seeds.PUBLIC,)),
+    "private key": Parser(
+        lambda data: PrivateKey.from_pem(data, name="it", ask=lambda: b"x"), (trust_seeds.PRIVATE,)
+    ),
+    "trusted keys of settings": Parser(
+        lambda data: read_trusted_keys(data.decode("utf-8", "replace"), "it"), (trust_seeds.KEYS,), json=True
+    ),
+    "revoked keys of settings": Parser(
+        lambda data: read_fingerprints(data.decode("utf-8", "replace"), "it"), (trust_seeds.REVOKED,), json=True
+    ),
+    "trusted identities of settings": Parser(
+        lambda data: read_identities(data.decode("utf-8", "replace"), "it", Path("/x")),
+        (trust_seeds.IDENTITIES,), json=True,
+    ),
     "text for a terminal": Parser(
         _argument(lambda text: (printable(text), one_line(text))), (b"a\x1b[2J\n",)
     ),

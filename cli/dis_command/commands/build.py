@@ -9,13 +9,16 @@ from dis_command.command import (
     chosen_config,
     command,
     config_arguments,
+    engine_python,
     force_option,
     job_count,
     jobs_option,
     json_option,
     pass_session,
     set_option,
+    vllm_python_option,
 )
+from dis_command.image_trust import image_check_of
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 @force_option
 @set_option
 @jobs_option
+@vllm_python_option
 @json_option
 @pass_session
 def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -55,6 +59,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     force: bool,
     overrides: tuple[str, ...],
     jobs: int | None,
+    vllm_python: str | None,
 ) -> None:
     """Build what an engine loads, and describe it.
 
@@ -71,6 +76,8 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         overrides=overrides,
         jobs=job_count(jobs),
         root=name,
+        engine_python=engine_python(vllm_python),
+        image_check=image_check_of(session),
     )
     refuse_inputs(request.config, overrides, [output])
     if output is not None:

@@ -46,10 +46,13 @@ if TYPE_CHECKING:
     help="Stop when so much is free on the disk; drop automatic roots for it.",
 )
 @click.option("--drop-inputs", is_flag=True, help="Free what kept results were built from as well.")
+@click.option(
+    "--docker", is_flag=True, help="Remove images from Docker whose objects are gone as well."
+)
 @yes_option
 @json_option
 @pass_session
-def gc(
+def gc(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     session: Session,
     dry_run: bool,
     older_than: timedelta | None,
@@ -57,6 +60,7 @@ def gc(
     max_freed: int | None,
     keep_free: int | None,
     drop_inputs: bool,
+    docker: bool,
     yes: bool,
 ) -> None:
     """Free what no root keeps.
@@ -67,7 +71,11 @@ def gc(
     they go one by one, least recently used first, until it is enough. Before
     any of them goes, gc says what that frees and asks. Roots that people named
     are never dropped. --dry-run also prints what each root keeps.
+
+    Images that dis loaded into Docker stay there when their objects go; gc
+    names them, and with --docker removes them from there.
     """
+    from dis_command.docker_garbage import collect_from_docker
     from dis_command.upkeep import collecting
     from dis_store import RetirementPolicy, SpaceGoal, Store
 
@@ -84,7 +92,13 @@ def gc(
             _confirm(collect(store, dry_run=True))
         with session.reporting() as reporter, collecting(reporter) as progress:
             report = collect(store, dry_run=dry_run, progress=progress)
-    session.print_result(lambda: _document(report), lambda: _text(report))
+        in_docker = collect_from_docker(
+            store, report, session.environment, remove=docker and not dry_run
+        )
+    session.print_result(
+        lambda: {**_document(report), "docker_images": in_docker.to_json()},
+        lambda: "\n".join((_text(report), *in_docker.lines)),
+    )
     if not report.reached and keep_free is not None:
         session.say(_shortfall(report))
 

@@ -10,13 +10,16 @@ from dis_command.command import (
     chosen_config,
     command,
     config_arguments,
+    engine_python,
     job_count,
     jobs_option,
     json_option,
     pass_session,
     set_option,
     split_target,
+    vllm_python_option,
 )
+from dis_command.image_trust import image_check_of
 from dis_command.session import Session
 from dis_command.unverified import unverified_option, warn_after, warn_before
 
@@ -69,9 +72,8 @@ class RealizeCommand(DisCommand):
     "--keep-going", is_flag=True, help="After a failure, build what does not depend on it."
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be built, and stop.")
-@click.option(
-    "--no-substitute", is_flag=True, help="Build everything here. This version always does."
-)
+@click.option("--no-substitute", is_flag=True, help="Ask no registry; build everything here.")
+@vllm_python_option
 @json_option
 @pass_session
 def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -88,15 +90,16 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     keep_going: bool,
     dry_run: bool,
     no_substitute: bool,
+    vllm_python: str | None,
 ) -> int:
     """Build a target of a manifest, or find it built.
 
     Prints the store path of the target's main output; without #TARGET that is
     the bundle of the run. With --rebuild the exit code is 1 when the results
-    differ.
+    differ; so it is when they differ from outputs.golden of the manifest.
     """
-    del no_substitute  # there are no substituters in this version
     from dis_command.planned_builds import show_plan
+    from dis_command.substituters import substituter_of
     from dis_derivations.realisation.manifest_target import plan_target, realise_target
     from dis_derivations.realisation.target import DEFAULT_TARGET, TargetRequest
 
@@ -112,6 +115,9 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         rebuilds=rebuild,
         root=name,
         out_link=out_link,
+        substituter=None if no_substitute else substituter_of(session),
+        engine_python=engine_python(vllm_python),
+        image_check=image_check_of(session),
     )
     with session.open_store() as store:
         if name is not None:
@@ -128,14 +134,20 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
 
 
 def _show_result(session: Session, store: "Store", realised: "RealisedTarget") -> int:
-    if not realised.rebuilds:
+    if realised.rebuilds:
+        from dis_command.rebuilds import show_rebuilds
+
+        code = show_rebuilds(session, store, realised)
+    else:
         from dis_command.realised_documents import realised_document
 
+        code = 0
         session.print_result(
             lambda: realised_document(store, realised),
             lambda: str(store.object_path(realised.main_output)),
         )
-        return 0
-    from dis_command.rebuilds import show_rebuilds
+    if realised.golden is None:
+        return code
+    from dis_command.golden import compare_with_golden
 
-    return show_rebuilds(session, store, realised)
+    return max(code, compare_with_golden(session, store, realised))

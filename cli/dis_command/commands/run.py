@@ -9,13 +9,16 @@ from dis_command.command import (
     chosen_config,
     command,
     config_arguments,
+    engine_python,
     force_option,
     job_count,
     jobs_option,
     json_option,
     pass_session,
     set_option,
+    vllm_python_option,
 )
+from dis_command.image_trust import image_check_of
 from dis_command.session import Session
 from dis_command.unverified import unverified_option, warn_after, warn_before
 
@@ -54,6 +57,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @set_option
 @click.option("--name", metavar="ROOT", help="Keep the run under this name.")
 @jobs_option
+@vllm_python_option
 @json_option
 @pass_session
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -68,11 +72,13 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     overrides: tuple[str, ...],
     name: str | None,
     jobs: int | None,
-) -> None:
+    vllm_python: str | None,
+) -> int:
     """Realise a run and lay it out as a directory of files.
 
     Prints the directory. It holds bundle.json, manifest.used.json,
-    lock.used.json, tokens.json, run_log.json and what was captured.
+    lock.used.json, tokens.json, run_log.json and what was captured. The exit
+    code is 1 when the results differ from outputs.golden of the manifest.
     """
     from dis_derivations.lock.input_files import refuse_inputs
     from dis_derivations.realisation.manifest_target import realise_target
@@ -87,6 +93,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         verify_digests=not unverified,
         jobs=job_count(jobs),
         root=name,
+        engine_python=engine_python(vllm_python),
+        image_check=image_check_of(session),
     )
     refuse_inputs(path, overrides, (token_output, run_log_output))
     for output in (token_output, run_log_output):
@@ -105,6 +113,11 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
             if copy is not None:
                 copy_file(directory / source, copy, replace=force)
         session.print_result(lambda: _document(store, realised, directory), lambda: str(directory))
+        if realised.golden is None:
+            return 0
+        from dis_command.golden import compare_with_golden
+
+        return compare_with_golden(session, store, realised)
 
 
 def _lay_out(store: "Store", realised: "RealisedTarget", run_dir: Path | None) -> Path:

@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dis_derivations.images.source import ImageSource
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.lock.ingestion import now
 from dis_derivations.lock.invented_digests import invented_digests
 from dis_derivations.lock.location import LockLocation
-from dis_derivations.lock.planning import plan_groups
+from dis_derivations.lock.planning import LockPlan, plan_groups
 from dis_derivations.lock.resolution import read_groups, resolved_sources
 from dis_derivations.lock.staleness import retrieval_of
 from dis_derivations.manifest import json_pointer
 from dis_derivations.manifest.artifact_groups import (
     CHAT_TEMPLATE,
     DATASET,
+    IMAGE,
     ArtifactGroup,
     DeclaredFile,
     artifact_groups,
@@ -39,6 +41,7 @@ _PATHS = (
     "/model/chat_template/source/local_path",
     "/inference/dataset/source",
     "/inference/dataset/source/local_path",
+    "/runtime/execution/vllm_image_path",
 )
 
 
@@ -108,11 +111,11 @@ def bootstrap_digests(
         for field, digest in invented_digests(loaded.document).items()
         if not (replace_existing and field in fields)
     }
-    plan = plan_groups(loaded, groups, invented)
+    plan = plan_groups(loaded, groups, invented, store)
     files = read_groups(store, loaded, plan.groups, reporter=reporter)
     digests = {(file.name, file.path): str(file.digest) for file in files}
     document = _moved(loaded, target)
-    filled = tuple(_fill(document, loaded, digests))
+    filled = (*_fill(document, loaded, digests), *_pin_image(document, plan))
     write_file(target, _encoded(document), replace=replace_file)
     location = (
         _write_lock(target, files, resolved_sources(groups, plan, None)) if write_lock else None
@@ -147,6 +150,8 @@ def _fill(
 ) -> Iterator[FilledDigest]:
     """Write digests into a document; yield those that are new."""
     for group in artifact_groups(loaded):
+        if group.name == IMAGE:
+            continue
         found = {path: digest for (name, path), digest in digests.items() if name == group.name}
         declared = {file.path: file for file in group.files}
         for path, digest in found.items():
@@ -155,6 +160,15 @@ def _fill(
                 yield FilledDigest(group.name, path, digest, before)
         if found:
             _put_digests(document, loaded, group, found)
+
+
+def _pin_image(document: dict[str, Any], plan: LockPlan) -> Iterator[FilledDigest]:
+    """Put the digest of an image in the place of its tag; yield that."""
+    for each in plan.groups:
+        if isinstance(each.source, ImageSource) and not each.group.pinned_by_source:
+            name, digest = each.group.source.repository or "", str(each.source.resolved().root)
+            _put(document, each.group.source.field, f"{name}@{digest}")
+            yield FilledDigest(IMAGE, name, digest, each.group.source.revision)
 
 
 def _written(loaded: LoadedManifest, file: DeclaredFile | None) -> str | None:

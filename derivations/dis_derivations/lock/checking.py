@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from dis_derivations.environments.checking import package_changes
+from dis_derivations.environments.locking import locked_packages
+from dis_derivations.environments.request import ALL_PACKAGES
+from dis_derivations.images.source import ImageSource
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.lock.planning import look_for
 from dis_derivations.lock.staleness import stale_artifacts
@@ -12,8 +16,9 @@ from dis_derivations.manifest.artifact_groups import ArtifactGroup, artifact_gro
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.sources.hub_repository import Repositories
 from dis_derivations.sources.hugging_face import HuggingFaceSource
+from dis_derivations.sources.oci_artifact import OciArtifact
 from dis_derivations.sources.registry import open_source
-from dis_derivations.sources.source import Located, Source, WantedFile
+from dis_derivations.sources.source import Located, Resolving, Source, WantedFile
 from dis_store.digest import Sha256
 from dis_store.errors import DisError
 
@@ -85,7 +90,12 @@ def check_lock(loaded: LoadedManifest, lock: Lock, store: "Store") -> LockCheck:
     for group in groups:
         if group.name not in stale:
             findings += _Look(group, lock, store, repositories).findings()
-    return LockCheck(tuple(findings), len(groups))
+    if ALL_PACKAGES not in stale:
+        findings += [
+            Finding(each.name, each.path, each.kind, each.message)
+            for each in package_changes(loaded, lock, store)
+        ]
+    return LockCheck(tuple(findings), len(groups) + len(locked_packages(lock)))
 
 
 class _Look:
@@ -96,7 +106,8 @@ class _Look:
     ) -> None:
         self._group = group
         self._locked = {file.path: file for file in lock.files_of(group.name)}
-        self._commit = lock.sources.get(group.name, {}).get("commit")
+        self._sources = lock.sources.get(group.name, {})
+        self._commit = self._sources.get("commit")
         self._store = store
         self._repositories = repositories
 
@@ -105,7 +116,9 @@ class _Look:
         try:
             # All of it before anything is told: half a look would pass for a whole one.
             yield from list(
-                self._compare(open_source(self._group, repositories=self._repositories))
+                self._compare(
+                    open_source(self._group, repositories=self._repositories, store=self._store)
+                )
             )
         except DisError as error:
             yield self._finding("", "unchecked", str(error))
@@ -114,7 +127,10 @@ class _Look:
         if (unavailable := source.available()) is not None:
             yield self._finding("", "unchecked", unavailable.reason)
             return
-        if isinstance(source, HuggingFaceSource):
+        if isinstance(source, ImageSource):
+            yield from self._compare_images(source)
+            return
+        if isinstance(source, Resolving):
             yield from self._compare_commits(source)
         present = {file.path for file in self._group.files or look_for(self._group, source)}
         for path in sorted(present - set(self._locked)):
@@ -127,15 +143,27 @@ class _Look:
             else:
                 yield from self._compare_file(source, locked)
 
-    def _compare_commits(self, source: HuggingFaceSource) -> Iterator[Finding]:
-        today, revision = source.commit(), self._group.source.revision
+    def _compare_images(self, source: ImageSource) -> Iterator[Finding]:
+        today = source.resolved().to_lock()
+        for field in ("digest", "manifest"):
+            if (was := self._sources.get(field)) != today[field]:
+                message = f"{source.describe()} is {today[field]} now, and {was} is locked"
+                yield self._finding("", "digest", message)
+                return
+
+    def _compare_commits(self, source: Resolving) -> Iterator[Finding]:
+        today = source.commit()
+        revision = self._group.source.revision or self._group.source.repository
         if self._commit != today:
             message = f"{revision!r} is {today} now, and was {self._commit} when it was locked"
             yield self._finding("", "commit", message)
 
     def _compare_file(self, source: Source, locked: LockedFile) -> Iterator[Finding]:
+        found: str | None
         if isinstance(source, HuggingFaceSource):
             found = self._published(source, locked)
+        elif isinstance(source, OciArtifact):
+            found = source.published(locked.path).sha256
         elif isinstance(source, Located):
             with source.locate(locked.path).open("rb") as file:
                 found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"

@@ -67,7 +67,7 @@ def ingest_group(
     started_at = now()
     # What a server sends is compared at once, so that a mirror can have its turn; a directory's files all together.
     named = plan.group.source
-    is_remote = named.type in ("url", "huggingface") and named.location is None
+    is_remote = named.type in ("url", "huggingface", "oci") and named.location is None
     wanted = [
         WantedFile(file.path, sha256=file.sha256 if is_remote else None) for file in plan.files
     ]

@@ -5,7 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dis_derivations.lock.location import LockLocation
-from dis_derivations.manifest.artifact_groups import DATASET, ArtifactGroup, artifact_groups
+from dis_derivations.manifest.artifact_groups import (
+    DATASET,
+    IMAGE,
+    ArtifactGroup,
+    artifact_groups,
+)
 from dis_derivations.manifest.loading import LoadedManifest, load_manifest
 from dis_store.errors import InvalidInputError
 
@@ -58,6 +63,8 @@ def _files_of(group: ArtifactGroup) -> Iterator[Path]:
     if group.name == DATASET:
         yield location
         return
+    if group.name == IMAGE and location.is_file():
+        yield location
     yield from (location / file.path for file in group.files)
     if not group.files:
         # A directory that cannot be listed has nothing to lose.

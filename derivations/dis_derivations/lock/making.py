@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dis_derivations.environments.locking import plan_packages
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.lock.publishing import is_published
-from dis_derivations.lock.resolution import always, plan_lock, resolve_lock
+from dis_derivations.lock.resolution import (
+    always,
+    never_interrupted,
+    plan_lock,
+    resolve_lock,
+)
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.events import Reporter
 from dis_derivations.realisation.silence import silent
@@ -51,7 +57,10 @@ def plan_new_lock(
             reading.
     """
     previous = _previous(location)
-    plans = tuple(plan_lock(loaded, previous=previous, update=update))
+    # What is refused is known before pip is asked.
+    files = plan_lock(loaded, previous=previous, update=update, store=store)
+    packages = plan_packages(loaded, store, previous, update, never_interrupted)
+    plans = (*files, *packages.plans)
     read = {plan.group.name for plan in plans}
     kept = [file for file in (previous.artifacts if previous else ()) if file.name not in read]
     # With nothing to be read, resolving does nothing but think.

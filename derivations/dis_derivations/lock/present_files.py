@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dis_derivations.lock.document import Lock, LockedFile
+from dis_derivations.environments.locking import locked_packages
+from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan, ingest_group
 from dis_derivations.lock.refusals import RefusedItem, group_refusals, refuse
 from dis_derivations.lock.resolution import always, never_interrupted, reading
@@ -43,9 +44,10 @@ def read_present(
         LockRefusedError: Lists every file that cannot be taken, and why. Nothing was read.
         BuildError: A file cannot be read.
     """
-    plans = _plan(loaded, lock)
+    plans = _plan(loaded, lock, store)
     before_reading(plans)
-    found: list[LockedFile] = []
+    # Wheels are unpacked and run, so that they are always held to their digests.
+    found = locked_packages(lock)
     with reading(reporter, str(loaded.path), plans) as gauge:
         for plan in plans:
             # Nothing is declared of these files, so none can differ from what is declared.
@@ -54,7 +56,7 @@ def read_present(
     return replace(lock, artifacts=tuple(found))
 
 
-def _plan(loaded: LoadedManifest, lock: Lock) -> list[GroupPlan]:
+def _plan(loaded: LoadedManifest, lock: Lock, store: "Store") -> list[GroupPlan]:
     plans: list[GroupPlan] = []
     refused: list[RefusedItem] = []
     repositories = Repositories()
@@ -67,7 +69,9 @@ def _plan(loaded: LoadedManifest, lock: Lock) -> list[GroupPlan]:
             group,
             commit=locked.get("commit"),
             wheel=LockedWheel.of_lock(locked, verify=False),
+            image=locked,
             repositories=repositories,
+            store=store,
         )
         refused += group_refusals(group, source, files, invented={})
         plans.append(GroupPlan(group, source, files))

@@ -1,19 +1,21 @@
 """Locking an artifact by what its hub publishes, without its bytes; they are compared when they arrive."""
 
+from dis_derivations.images.source import ImageSource
 from dis_derivations.lock.document import DigestSource, LockedFile
 from dis_derivations.lock.ingestion import GroupPlan, Mismatch
 from dis_derivations.lock.staleness import retrieval_of
 from dis_derivations.sources.hugging_face import HuggingFaceSource
+from dis_derivations.sources.oci_artifact import OciArtifact
 from dis_store.digest import Sha256
 
 
 def is_published(plan: GroupPlan) -> bool:
     """Return whether somebody publishes digests of the files."""
-    return isinstance(plan.source, HuggingFaceSource)
+    return isinstance(plan.source, HuggingFaceSource | ImageSource | OciArtifact)
 
 
 def published_group(plan: GroupPlan) -> tuple[list[LockedFile], list[Mismatch]]:
-    """Return the files of an artifact with the digests that its hub publishes, and those that were declared otherwise.
+    """Return the files of an artifact with the digests that are published, and those that were declared otherwise.
 
     A small file that has none, because it is not in LFS, is read.
 
@@ -22,7 +24,7 @@ def published_group(plan: GroupPlan) -> tuple[list[LockedFile], list[Mismatch]]:
     """
     locked: list[LockedFile] = []
     mismatches: list[Mismatch] = []
-    assert isinstance(plan.source, HuggingFaceSource)  # noqa: S101 - `is_published` was asked
+    assert isinstance(plan.source, HuggingFaceSource | ImageSource | OciArtifact)  # noqa: S101 - `is_published` was asked
     for file in plan.files:
         digest, origin = _digest(plan.source, file.path)
         if file.sha256 is not None and file.sha256 != digest:
@@ -43,8 +45,11 @@ def published_group(plan: GroupPlan) -> tuple[list[LockedFile], list[Mismatch]]:
     return ([], mismatches) if mismatches else (locked, [])
 
 
-def _digest(source: HuggingFaceSource, path: str) -> tuple[Sha256, DigestSource]:
+def _digest(
+    source: HuggingFaceSource | ImageSource | OciArtifact, path: str
+) -> tuple[Sha256, DigestSource]:
     published = source.published(path).sha256
     if published is not None:
         return published, "published"
+    assert not isinstance(source, OciArtifact)  # noqa: S101 - a manifest has the digest of every layer
     return Sha256.of(source.read_small(path)), "computed"

@@ -23,7 +23,7 @@ def _refusals(loaded: LoadedManifest) -> Iterator[DisError]:
 
     def check_lock() -> None:
         sizes = {plan.group.name: plan.size for plan in plan_lock(loaded)}
-        preflight.check_memory(sizes.get(WEIGHTS, 0))
+        preflight.check_memory(sizes.get(WEIGHTS, 0), loaded.document)
 
     checks: tuple[Callable[[], None], ...] = (
         lambda: preflight.check_manifest(loaded.document),

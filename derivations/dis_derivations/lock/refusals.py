@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dis_derivations.artifacts.gguf_types import GGUF_SUFFIX
+from dis_derivations.environments.request import package_faults
 from dis_derivations.manifest.artifact_groups import WEIGHTS, ArtifactGroup, DeclaredFile
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.manifest.text_forms import (
@@ -23,6 +24,7 @@ from dis_store.errors import InvalidInputError
 _NOT_THE_MANIFESTS = frozenset({"source_unavailable", "format_unavailable", "not_found"})
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _UNSET = "its digest is unset"
+_PACKAGE_HINT = "leave such digests of packages out, because dis lock finds them"
 _INVENTED = "its digest is invented: no file has it, it is the hash of the manifest's own metadata"
 
 
@@ -191,9 +193,12 @@ def _repository_unavailable(group: ArtifactGroup, unavailable: Unavailable) -> R
 
 def _revision(group: ArtifactGroup, source: Source) -> RefusedItem | None:
     named = group.source
+    path, field = named.repository or "", f"{named.field}/revision"
+    if named.type == "oci" and named.location is None and is_unset_revision(named.revision):
+        message = "it has neither a tag nor a digest"
+        return RefusedItem(group.name, path, "revision_unset", message, field)
     if named.type != "huggingface" or is_commit(named.revision):
         return None
-    path, field = named.repository or "", f"{named.field}/revision"
     if is_unset_revision(named.revision):
         return RefusedItem(group.name, path, "revision_unset", "its revision is unset", field)
     if isinstance(source, Resolving):
@@ -208,7 +213,7 @@ def _revision(group: ArtifactGroup, source: Source) -> RefusedItem | None:
 def other_refusals(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterator[RefusedItem]:
     """Yield what a manifest declares and this version has no way to pin.
 
-    That is Python packages, CUDA libraries, a model's own code, and prompts without a dataset.
+    That is Python packages that are no wheels, CUDA libraries, a model's own code, and prompts without a dataset.
     """
     yield from _packages(loaded, invented)
     yield from _cuda(loaded, invented)
@@ -228,9 +233,15 @@ def _packages(loaded: LoadedManifest, invented: Mapping[str, Sha256]) -> Iterato
     stack = loaded.manifest.software_stack
     for index, package in enumerate(stack.python.packages if stack.python else ()):
         field = f"/software_stack/python/packages/{index}/source/digest"
-        what = f"Python packages (source type {package.source.type!r})"
-        reason = _unfetchable(package.source.digest, field, invented, what)
-        yield RefusedItem(f"python.package.{package.name}", package.name, *reason, field)
+        declared = DeclaredFile(package.name, None, is_unset(package.source.digest), field)
+        problem = _declared_problem(declared, invented)
+        if problem is not None:
+            name = f"python.package.{package.name}"
+            yield RefusedItem(
+                name, package.name, problem.reason, problem.message, field, _PACKAGE_HINT
+            )
+    for name, field, why in package_faults(stack.python) if stack.python else ():
+        yield RefusedItem(f"python.package.{name}", name, "not_a_package", why, field)
     for index, _ in enumerate(stack.compiled_extensions):
         message = "compiled extensions cannot be pinned by this version"
         field = f"/software_stack/compiled_extensions/{index}"

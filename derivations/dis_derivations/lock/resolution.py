@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dis_derivations.environments.locking import package_names, plan_packages
+from dis_derivations.images.source import ImageSource
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.lock.ingestion import GroupPlan, Mismatch, ingest_group, now
 from dis_derivations.lock.planning import LockPlan, plan_groups
@@ -66,14 +68,17 @@ def resolve_lock(
         InvalidInputError: `update` names no artifact.
     """
     groups = artifact_groups(loaded)
-    _check_names(update, groups)
+    _check_names(update, groups, package_names(loaded, previous))
     kept = _kept(loaded, groups, previous, update)
     fresh = [group for group in groups if group.name not in kept]
-    plan = plan_groups(loaded, fresh)
+    plan = plan_groups(loaded, fresh, store=store)
+    packages = plan_packages(loaded, store, previous, update, check_interrupted)
     read = [group for group in plan.groups if fetch or not is_published(group)]
+    published = [group for group in plan.groups if group not in read]
+    read += packages.plans
     before_reading(read)
     found: list[LockedFile] = [file for files in kept.values() for file in files]
-    found += _published([group for group in plan.groups if group not in read])
+    found += [*packages.kept, *_published(published)]
     found += read_groups(store, loaded, read, check_interrupted, reporter)
     lock = Lock(
         manifest_id=loaded.manifest_id,
@@ -134,22 +139,29 @@ def reading(
 
 
 def plan_lock(
-    loaded: LoadedManifest, *, previous: Lock | None = None, update: Collection[str] = ()
+    loaded: LoadedManifest,
+    *,
+    previous: Lock | None = None,
+    update: Collection[str] = (),
+    store: "Store | None" = None,
 ) -> list[GroupPlan]:
-    """Return what `resolve_lock` would read; nothing is read.
+    """Return what `resolve_lock` would read but Python packages; nothing is read.
 
     Raises:
         LockRefusedError: Lists every item that cannot be pinned, and why.
         InvalidInputError: `update` names no artifact.
     """
     groups = artifact_groups(loaded)
-    _check_names(update, groups)
+    _check_names(update, groups, package_names(loaded, previous))
     kept = _kept(loaded, groups, previous, update)
-    return list(plan_groups(loaded, [group for group in groups if group.name not in kept]).groups)
+    fresh = [group for group in groups if group.name not in kept]
+    return list(plan_groups(loaded, fresh, store=store).groups)
 
 
-def _check_names(update: Collection[str], groups: list[ArtifactGroup]) -> None:
-    names = [group.name for group in groups]
+def _check_names(
+    update: Collection[str], groups: list[ArtifactGroup], packages: Sequence[str]
+) -> None:
+    names = [*(group.name for group in groups), *packages]
     for name in update:
         if name not in names:
             raise InvalidInputError(
@@ -191,12 +203,17 @@ def _published(plans: Sequence[GroupPlan]) -> list[LockedFile]:
 def resolved_sources(
     groups: list[ArtifactGroup], plan: LockPlan, previous: Lock | None
 ) -> dict[str, dict[str, str]]:
-    """Return the commits and wheels of all artifacts, in the order of the manifest: those of now, and those kept."""
+    """Return commits, wheels and images of all artifacts in the manifest's order: those of now, and those kept."""
     kept = {} if previous is None else previous.sources
     wheels = {
         each.group.name: each.source.wheel.to_lock()
         for each in plan.groups
         if isinstance(each.source, PypiSource) and each.source.wheel is not None
+    }
+    images = {
+        each.group.name: each.source.resolved().to_lock()
+        for each in plan.groups
+        if isinstance(each.source, ImageSource)
     }
     read = {each.group.name for each in plan.groups}
     found: dict[str, dict[str, str]] = {}
@@ -205,8 +222,10 @@ def resolved_sources(
             found[group.name] = {"commit": plan.commits[group.name]}
         elif group.name in wheels:
             found[group.name] = wheels[group.name]
+        elif group.name in images:
+            found[group.name] = images[group.name]
         elif group.name in kept and (
-            group.source.type == "huggingface"
+            group.source.type in ("huggingface", "image", "oci", "store")
             or (group.source.type == "pypi" and group.name not in read)
         ):
             found[group.name] = dict(kept[group.name])

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from dis_derivations.environments.request import ALL_PACKAGES, packages_are_stale
+from dis_derivations.environments.wheel_names import is_package
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
@@ -19,7 +21,9 @@ def retrieval_of(group: ArtifactGroup) -> dict[str, Any]:
         "repository": source.repository,
         "revision": source.revision,
         "url": source.url,
+        "path": source.path,
         "local_path": source.local_path,
+        "request": source.request,
     }
     present = {key: value for key, value in named.items() if value is not None}
     return {"type": source.type, **present, "files": "listed" if group.files else "found"}
@@ -43,7 +47,10 @@ def stale_artifacts(loaded: LoadedManifest, lock: Lock) -> list[str]:
         if group.name not in stale and not lock.files_of(group.name) and group.source in moved
     ]
     known = {group.name for group in groups}
-    gone = sorted({file.name for file in lock.artifacts} - known)
+    packages = [file for file in lock.artifacts if is_package(file.name)]
+    gone = sorted({file.name for file in lock.artifacts} - known - {file.name for file in packages})
+    if packages_are_stale(loaded, packages):
+        gone.append(ALL_PACKAGES)
     return [group.name for group in groups if group.name in stale] + gone
 
 
@@ -53,6 +60,8 @@ def _is_stale(group: ArtifactGroup, lock: Lock) -> bool:
         return bool(group.files) or group.needed is not None
     if not all(_same_source(group, file.retrieval) for file in locked):
         return True
+    if group.pinned_by_source:
+        return lock.sources.get(group.name, {}).get("digest") != group.source.revision
     return bool(group.files) and not _fits_listing(group, locked)
 
 

@@ -13,7 +13,7 @@ from dis_derivations.manifest.faults import Fault
 
 MAX_PROMPTS_WITHOUT_DATASET = 100
 _GROUPS = ("weights", "tokenizer", "config")
-_SEARCHED = frozenset({"local", "huggingface"})
+_SEARCHED = frozenset({"local", "huggingface", "oci", "store"})
 
 Rule = Callable[[Mapping[str, Any]], Iterator[Fault]]
 
@@ -129,6 +129,15 @@ def _server_has_an_address(document: Mapping[str, Any]) -> Iterator[Fault]:
         )
 
 
+def _path_of_an_image_has_its_name(document: Mapping[str, Any]) -> Iterator[Fault]:
+    execution = _object(document, "/runtime/execution")
+    if _has(execution, "vllm_image_path") and not _has(execution, "vllm_image"):
+        yield Fault(
+            "/runtime/execution",
+            "must have 'vllm_image', the name of the image that is at 'vllm_image_path'",
+        )
+
+
 def _files_are_listed(document: Mapping[str, Any]) -> Iterator[Fault]:
     """Only what tells which files it has can be looked into; any other source must list its files.
 
@@ -195,6 +204,7 @@ def _logits_capture_something(document: Mapping[str, Any]) -> Iterator[Fault]:
 _RULES: tuple[Rule, ...] = (
     _hash_seed_is_fixed,
     _server_has_an_address,
+    _path_of_an_image_has_its_name,
     _token_budgets_agree,
     _remote_code_is_pinned,
     _files_are_listed,

@@ -23,6 +23,7 @@ TOKENIZER = "model.tokenizer"
 CONFIG = "model.config"
 CHAT_TEMPLATE = "model.chat_template"
 DATASET = "inference.prompt_dataset"
+IMAGE = "runtime.image"
 
 # A dataset's name in its object says nothing about where it was found, so that moving it changes no
 # id.
@@ -72,6 +73,8 @@ class DeclaredSource:
         local_path: As written.
         location: `local_path` made absolute; None where there is none.
         field: The JSON Pointer of the source.
+        path: Of a file or a directory in it, where it has more.
+        request: The digest of what was asked for together, where it was resolved from more than itself.
     """
 
     type: str
@@ -82,6 +85,8 @@ class DeclaredSource:
     local_path: str | None
     location: Path | None
     field: str
+    path: str | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class ArtifactGroup:
         found: Patterns of the files that are looked for in a local source when `files` is empty.
         needed: The pattern among `found` that must match something; None where nothing need be
             there.
+        pinned_by_source: Whether the source names the same bytes for ever.
     """
 
     name: str
@@ -103,10 +109,13 @@ class ArtifactGroup:
     files: tuple[DeclaredFile, ...]
     found: tuple[str, ...] = ()
     needed: str | None = None
+    pinned_by_source: bool = False
 
     @property
     def is_pinned(self) -> bool:
         """Whether every file has its digest, so that where it comes from cannot matter."""
+        if self.pinned_by_source:
+            return True
         return bool(self.files) and all(file.sha256 is not None for file in self.files)
 
 
@@ -163,8 +172,38 @@ def artifact_groups(loaded: "LoadedManifest") -> list[ArtifactGroup]:
             found=looked_for(template.source, CHAT_TEMPLATE_FILE),
         ),
     ]
-    dataset = _dataset(loaded)
-    return groups if dataset is None else [*groups, dataset]
+    others = (_dataset(loaded), _image(loaded))
+    return [*groups, *(group for group in others if group is not None)]
+
+
+def _image(loaded: "LoadedManifest") -> ArtifactGroup | None:
+    execution = loaded.manifest.runtime.execution
+    if execution.vllm_image is None:
+        return None
+    from dis_derivations.images.image_reference import image_reference
+
+    reference = image_reference(execution.vllm_image)
+    path = execution.vllm_image_path
+    field = "/runtime/execution/vllm_image"
+    source = DeclaredSource(
+        type="image",
+        repository=f"{reference.host}/{reference.repository}",
+        revision=reference.target,
+        url=None,
+        mirrors=(),
+        local_path=path,
+        location=None if path is None else loaded.locate(f"{field}_path", path),
+        field=field,
+    )
+    return ArtifactGroup(
+        name=IMAGE,
+        label="image",
+        source=source,
+        files=(),
+        found=("*",),
+        needed="index.json",
+        pinned_by_source=reference.digest is not None,
+    )
 
 
 def _dataset(loaded: "LoadedManifest") -> ArtifactGroup | None:
@@ -198,6 +237,7 @@ def _source(
         local_path=path,
         location=None if path is None else loaded.locate(located, path),
         field=pointer,
+        path=source.path,
     )
 
 

@@ -20,6 +20,8 @@ class Block(BaseModel):
         allow_inf_nan=False,
         defer_build=True,
         protected_namespaces=(),
+        # What is refused may be a password, and a traceback would quote it.
+        hide_input_in_errors=True,
         json_schema_extra={"patternProperties": {"^x_": {}}},
     )
 

@@ -5,36 +5,11 @@ something else than the table says. Blocks that stand in several places have one
 """
 
 import re
-from dataclasses import dataclass
-from enum import StrEnum
 
+from dis_derivations.manifest.engine_fields import ENGINE_FIELDS
+from dis_derivations.manifest.field_effect import Effect, FieldEffect
 
-class Effect(StrEnum):
-    """What becomes of a field's value."""
-
-    ENFORCED = "enforced"
-    RECORDED = "recorded"
-    WHERE = "where"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True)
-class FieldEffect:
-    """One row.
-
-    Attributes:
-        path: The field, dotted; `[]` marks the items of a list, `*` one of several blocks.
-        meaning: What it says, for people.
-        when: When the field is refused, as in "refused above 0"; empty where it never is, or always.
-        refusal: What the refusal says, `…` for what it quotes; empty where the field is never refused.
-    """
-
-    path: str
-    effect: Effect
-    meaning: str
-    when: str = ""
-    refusal: str = ""
-
+__all__ = ["FIELD_EFFECTS", "Effect", "FieldEffect", "row_of"]
 
 # Blocks that stand in several places: the pattern of a path, and the path of the row they share.
 _SHARED = (
@@ -56,7 +31,12 @@ def row_of(path: str) -> str:
 
 def _rows(effect: Effect, block: str, **meanings: str) -> tuple[FieldEffect, ...]:
     """Return rows of one block; `block` ends where the name of a field can follow."""
-    return tuple(FieldEffect(block + name, effect, text) for name, text in meanings.items())
+    return tuple(
+        FieldEffect(
+            block + name, Effect.BY_ENGINE if block + name in ENGINE_FIELDS else effect, text
+        )
+        for name, text in meanings.items()
+    )
 
 
 def _refused(path: str, meaning: str, refusal: str, when: str = "") -> FieldEffect:
@@ -64,7 +44,7 @@ def _refused(path: str, meaning: str, refusal: str, when: str = "") -> FieldEffe
 
 
 _UNCHECKED = "cannot be fetched by this version, so the digest cannot be checked"
-_PACKAGE = f"Python packages (source type '…') {_UNCHECKED}"
+_ELSEWHERE = "a wheel comes from the index that pip goes to, and from no other address"
 _LIBRARY = f"CUDA libraries {_UNCHECKED}"
 _CODE = f"a model's own code {_UNCHECKED}"
 _PACKAGES = "software_stack.python.packages[]."
@@ -91,7 +71,8 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.RECORDED,
         "determinism.",
-        strict_hardware="whether a run on hardware outside the constraints fails",
+        strict_hardware="whether a run on hardware outside the constraints is refused before anything is loaded; "
+        "without it the bundle says so",
     ),
     *_rows(
         Effect.ENFORCED,
@@ -134,15 +115,34 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.RECORDED,
         "software_stack.python.",
-        version="version of Python",
+        version="version of Python; enforced where packages are listed: wheels are chosen for it",
         distribution="which Python",
     ),
-    _refused(f"{_PACKAGES}name", "a package of the engine's environment", _PACKAGE),
-    _refused(f"{_PACKAGES}version", "its version", _PACKAGE),
-    _refused(f"{_PACKAGES}source.type", "where it comes from", _PACKAGE),
-    _refused(f"{_PACKAGES}source.digest", "its SHA-256", _PACKAGE),
-    _refused(f"{_PACKAGES}source.rev", "revision of a `git` source", _PACKAGE),
-    _refused(f"{_PACKAGES}source.url", "address", _PACKAGE),
+    *_rows(
+        Effect.ENFORCED,
+        _PACKAGES,
+        name="a package of the engine's environment; what it needs is resolved, too",
+        version="its one version; the newest that goes with the others without it",
+    ),
+    FieldEffect(
+        f"{_PACKAGES}source.type",
+        Effect.ENFORCED,
+        "where it comes from: a wheel from the index of the user's pip",
+        "unless `wheel`",
+        "Python packages of source type '…' cannot be built; only wheels are taken",
+    ),
+    *_rows(
+        Effect.ENFORCED,
+        f"{_PACKAGES}source.",
+        digest="what its wheel must hash to; without it, the lock's is taken",
+    ),
+    _refused(f"{_PACKAGES}source.rev", "revision of a `git` source", _ELSEWHERE),
+    _refused(f"{_PACKAGES}source.url", "address", _ELSEWHERE),
+    *_rows(
+        Effect.ENFORCED,
+        "software_stack.python.",
+        exclude="packages that are left out although others ask for them, with all that only they need",
+    ),
     *_rows(Effect.RECORDED, "software_stack.", nix="a Nix expression of earlier tools"),
     _refused(
         "software_stack.compiled_extensions",
@@ -180,38 +180,43 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
         mkl_num_threads="MKL threads",
     ),
     *_rows(
-        Effect.RECORDED,
+        Effect.ENFORCED,
         "runtime.",
-        network_policy="whether the run may use the network; no engine of this version does",
+        network_policy="`offline_required`: builds have no network, and one that tries it fails",
     ),
     FieldEffect(
         "runtime.execution.backend",
         Effect.ENFORCED,
         "the engine",
-        "unless `reference`",
+        "unless `reference` or `vllm`",
         "the engine '…' is not available in this version of dis",
     ),
     *_rows(
         Effect.WHERE,
         "runtime.execution.",
         base_url="address of an `openai_compatible` server, required there",
+        vllm_image_path="OCI layout or `docker save` archive that has the image, in place of its registry",
     ),
     *_rows(
         Effect.RECORDED,
         "runtime.execution.",
-        timeout_seconds="patience with a server",
+        timeout_seconds="patience with an engine that says nothing",
         deterministic_failure_policy="what an unmet determinism control does",
-        vllm_image="image of the engine, always pinned by digest",
+    ),
+    *_rows(
+        Effect.ENFORCED,
+        "runtime.execution.",
+        vllm_image="image of the engine; a tag is pinned by `dis lock`",
     ),
     _refused(
         "runtime.profile", "a stricter set of rules", "the regulated profile is not available"
     ),
-    *_rows(Effect.RECORDED, "vllm.", mode="how vLLM runs"),
+    *_rows(Effect.RECORDED, "vllm.", mode="how vLLM runs; `vllm` takes `offline` alone"),
     *_rows(
         Effect.RECORDED,
         "vllm.reproducibility.",
-        enable_batch_invariance="vLLM's batch-invariant kernels",
-        enable_v1_multiprocessing="vLLM's worker processes",
+        enable_batch_invariance="vLLM's batch-invariant kernels; refused by `vllm` on the CPU",
+        enable_v1_multiprocessing="vLLM's worker processes; `vllm` takes `false` alone",
     ),
     *_rows(Effect.RECORDED, "vllm.", env="variables of vLLM"),
     *_rows(
@@ -228,10 +233,17 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.RECORDED,
         "vllm.engine_args.",
-        async_scheduling="vLLM's scheduler",
+        async_scheduling="vLLM's scheduler; `vllm` takes `false` alone",
         dtype="type of weights and activations; the reference engine's arithmetic is fixed",
-        tensor_parallel_size="accelerators a layer is split over",
-        pipeline_parallel_size="accelerators the layers are split over",
+        enforce_eager="no compilation and no graphs; `true` unless said",
+        enable_prefix_caching="take positions from earlier requests; `vllm` takes `false` alone",
+        enable_chunked_prefill="compute long prompts in pieces; unless said, where a step is shorter than the context",
+        attention_backend="implementation of attention",
+        block_size="positions in a block of keys and values",
+        kv_cache_dtype="type of keys and values",
+        seed="of vLLM itself; 0 unless said; requests have their own",
+        tensor_parallel_size="accelerators a layer is split over; `vllm` takes 1 alone",
+        pipeline_parallel_size="accelerators the layers are split over; `vllm` takes 1 alone",
     ),
     *_rows(
         Effect.ENFORCED,
@@ -242,30 +254,33 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.RECORDED,
         "vllm.engine_args.",
-        gpu_memory_utilization="share of GPU memory",
-        enable_auto_tool_choice="needs `tool_call_parser`",
-        tool_call_parser="parser of tool calls",
-        reasoning_parser="parser of reasoning",
+        gpu_memory_utilization="share of memory; enough for a full batch unless said",
+        enable_auto_tool_choice="needs `tool_call_parser`; refused by `vllm`",
+        tool_call_parser="parser of tool calls; refused by `vllm`",
+        reasoning_parser="parser of reasoning; refused by `vllm`",
     ),
     FieldEffect(
         "model.*.source.type",
         Effect.ENFORCED,
         "kind of source that `weights` (where it is required), `tokenizer`, `config` or "
         "`chat_template` has",
-        "unless `local`, `url`, `huggingface`, `pypi` or with `local_path`",
-        "fetching from … is not available in this version of dis",
     ),
     *_rows(
         Effect.RECORDED,
         "model.*.source.",
         repo="repository, for `huggingface`, `oci`, `pypi`",
-        id="the same under an older name; for `store`, an object",
+        id="the same under an older name; for `store`, the digest of an object or the name of a root",
+    ),
+    *_rows(
+        Effect.ENFORCED,
+        "model.*.source.",
+        path="for `store`, the directory of the object that the files are in; for a dataset, its file in the source",
     ),
     FieldEffect(
         "model.*.source.revision",
         Effect.ENFORCED,
-        "branch, tag or commit of a `huggingface` repository, whose commit the lock pins; version of a `pypi` package, "
-        "the newest where there is none",
+        "branch, tag or commit of a `huggingface` repository, whose commit the lock pins; tag or digest of an `oci` "
+        "artifact, whose manifest the lock pins; version of a `pypi` package, the newest where there is none",
         "when it is no commit beside a `local_path`",
         "its revision '…' is a branch or tag, which can move, and no commit",
     ),
@@ -278,7 +293,7 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.WHERE,
         "model.*.source.",
-        local_path="directory that holds the files; required for `local`",
+        local_path="directory that holds the files; required for `local`; for `store`, the directory of another store",
         mirrors="other addresses of the same, for `url`, asked in this order where the one before fails",
     ),
     _refused("model.weights.source.remote_code_commit", "commit of the model's own code", _CODE),
@@ -385,11 +400,11 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     ),
     _refused(
         "capture.activations.enabled",
-        "hidden states",
+        "what single layers put out",
         "the reference engine does not capture activations",
-        "when true",
+        "by `reference` when true",
     ),
-    *_rows(Effect.RECORDED, "capture.activations.", hooks="which of them"),
+    *_rows(Effect.RECORDED, "capture.activations.", hooks="which layers, as `layers.11`"),
     *_rows(
         Effect.ENFORCED,
         "capture.engine_trace.",
@@ -404,8 +419,8 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.WHERE,
         "outputs.golden.",
-        enabled="needs `path`; not used by this version",
-        path="a run to compare with; not used by this version",
+        enabled="whether every run is compared with it; needs `path`",
+        path="a REF of a run, as `dis diff` takes; a path is relative to the working directory",
     ),
     *_rows(
         Effect.WHERE,

@@ -1,8 +1,9 @@
 """The identity of a manifest: its document without what only says *where* something is.
 
-Left out: `x_base_manifest`, `artifacts`, `outputs`, `runtime.execution.base_url`, a dataset's local
-source, and at any depth `local_path`, `mirrors` and the `url` of something whose digest is
-declared. So no path of a machine is in a bundle, and moving a file or a server changes no id.
+Left out: `x_base_manifest`, `artifacts`, `outputs`, `base_url` and `vllm_image_path` of
+`runtime.execution`, a dataset's local source, and at any depth `local_path`, `mirrors` and the `url`
+of something whose digest is declared. So no path of a machine is in a bundle, and moving a file or
+a server changes no id.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,8 @@ def used_document(document: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in document.items()
         if key not in _ONLY_WHERE
     }
-    used["runtime"]["execution"].pop("base_url", None)
+    for place in ("base_url", "vllm_image_path"):
+        used["runtime"]["execution"].pop(place, None)
     _drop_pinned_addresses(used)
     return used
 

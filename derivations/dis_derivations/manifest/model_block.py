@@ -1,8 +1,8 @@
 """The block `model`: which files a model is made of, where they are, and their digests."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from dis_derivations.manifest.block import Block, Items
 from dis_derivations.manifest.scalars import Address, DigestText, FilePath, NonEmpty
@@ -26,7 +26,9 @@ class FileSource(Block):
     Attributes:
         repo: The name of the repository; `id` is the same under an older name.
         revision: A commit of the repository.
-        local_path: A directory that holds the files; for a `local` source, the source itself.
+        path: Of a dataset, the file in the source. Of a model's `store` source, the directory in the object.
+        local_path: A directory that holds the files; for a `local` source, the source itself; for a `store` source, the
+            store.
         url: Where the files are: of a directory, ending with `/`, or of one file.
         mirrors: Other places with the same bytes.
     """
@@ -36,6 +38,7 @@ class FileSource(Block):
     id: NonEmpty | None = None
     revision: NonEmpty | None = None
     url: Address | None = None
+    path: FilePath | None = None
     local_path: NonEmpty | None = None
     mirrors: Items[Address] = ()
 
@@ -54,6 +57,18 @@ class FileSource(Block):
         if self.repo and self.id and self.repo != self.id:
             raise ValueError("has both 'repo' and 'id', which are one thing, and they differ")
         return self
+
+
+def _has_no_file(source: FileSource) -> FileSource:
+    if source.path is not None and source.type != "store":
+        raise ValueError(
+            f"has 'path', which a dataset's source has, and of a model one of type 'store', not {source.type!r}"
+        )
+    return source
+
+
+# Of a model's files, which are listed beside it.
+ModelSource = Annotated[FileSource, AfterValidator(_has_no_file)]
 
 
 class WeightsSource(FileSource):
@@ -78,21 +93,21 @@ class FileEntry(Block):
 class Weights(Block):
     """The weights. Without `files`, the lock takes every safetensors file of a local source."""
 
-    source: WeightsSource
+    source: Annotated[WeightsSource, AfterValidator(_has_no_file)]
     files: Items[FileEntry] = ()
 
 
 class FileGroup(Block):
     """Files that come from `source`, or from the source of the weights where that is absent."""
 
-    source: FileSource | None = None
+    source: ModelSource | None = None
     files: Items[FileEntry] = ()
 
 
 class ChatTemplate(Block):
     """The chat template. Without `file`, a local source's `chat_template.jinja`, if it is there."""
 
-    source: FileSource | None = None
+    source: ModelSource | None = None
     file: FileEntry | None = None
 
 

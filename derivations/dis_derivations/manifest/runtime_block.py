@@ -33,6 +33,7 @@ class Execution(Block):
     timeout_seconds: Annotated[int, Field(gt=0)] | None = None
     deterministic_failure_policy: Literal["error", "warn_only", "off"] = "error"
     vllm_image: ImageReference | None = None
+    vllm_image_path: NonEmpty | None = None
 
 
 class Runtime(Block):

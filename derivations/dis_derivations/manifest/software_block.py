@@ -36,6 +36,7 @@ class Python(Block):
     version: NonEmpty
     distribution: NonEmpty | None = None
     packages: Items[Package] = ()
+    exclude: Items[NonEmpty] = ()
 
 
 class SoftwareStack(Block):

@@ -13,7 +13,7 @@ from dis_store.errors import InvalidInputError
 _DIGEST = re.compile(r"(?:sha256:)?[0-9a-fA-F]{64}")
 _UNSET = frozenset({"sha256:unset", "unset"})
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-IMAGE_PATTERN = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+IMAGE_PATTERN = re.compile(r"[^\s@]+(@sha256:[0-9a-f]{64})?")
 CAPABILITY_PATTERN = re.compile(r"[0-9]{1,3}\.[0-9]{1,2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})")
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
@@ -84,9 +84,16 @@ def check_file_path(text: str) -> str:
 
 
 def check_image(text: str) -> str:
-    """Return `text` if it is an image pinned by digest, else raise ValueError."""
-    if not IMAGE_PATTERN.fullmatch(text):
-        raise ValueError("must be pinned by digest: NAME@sha256:<64 hexadecimal digits>")
+    """Return `text` if it names an image by digest or by tag, else raise ValueError."""
+    from dis_derivations.images.image_reference import image_reference
+
+    try:
+        image_reference(text)
+    except InvalidInputError as error:
+        raise ValueError(
+            "must be the name of an image: NAME@sha256:<64 hexadecimal digits>, or NAME:TAG, which "
+            f"`dis lock` pins ({error.cause})"
+        ) from error
     return text
 
 

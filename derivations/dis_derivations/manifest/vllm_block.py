@@ -30,6 +30,13 @@ class EngineArgs(Block):
     max_model_len: Positive | None = None
     max_num_batched_tokens: Positive | None = None
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    enforce_eager: bool | None = None
+    enable_prefix_caching: bool | None = None
+    enable_chunked_prefill: bool | None = None
+    attention_backend: NonEmpty | None = None
+    block_size: Positive | None = None
+    kv_cache_dtype: NonEmpty | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     enable_auto_tool_choice: bool | None = None
     tool_call_parser: NonEmpty | None = None
     reasoning_parser: NonEmpty | None = None

@@ -84,6 +84,7 @@ def _described(store: "Store", closure: Digest) -> dict[str, Any]:
 
 
 def _lock_again(store: "Store", request: TargetRequest, reporter: "Reporter") -> None:
+    from dis_derivations.environments.locking import package_names
     from dis_derivations.lock.location import LockLocation
     from dis_derivations.lock.making import make_lock
     from dis_derivations.manifest.artifact_groups import artifact_groups
@@ -91,6 +92,7 @@ def _lock_again(store: "Store", request: TargetRequest, reporter: "Reporter") ->
 
     loaded = load_manifest(request.config, request.overrides)
     names = [group.name for group in artifact_groups(loaded)]
+    names += package_names(loaded, None)
     make_lock(store, loaded, LockLocation.of(loaded.raw), update=names, reporter=reporter)
 
 

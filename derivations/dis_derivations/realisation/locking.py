@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dis_derivations.images.pinning import check_image_pinned
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
@@ -76,6 +77,7 @@ def lock_state(loaded: LoadedManifest, location: LockLocation, request: TargetRe
             f"{loaded.path} cannot be realised with {'--locked' if request.locked else FLAG}: {state.reason}",
             hint=f"dis lock {loaded.path}",
         )
+    check_image_pinned(loaded, None if data is None else stale)
     location.check_writable()
     return state
 
@@ -101,7 +103,7 @@ def ensure_lock(
     if state.lock is not None and request.verify_digests:
         return UsedLock(state.lock, state.data)
     preflight.check_model(loaded, ask_hub=state.lock is None)
-    check_reading = _reading_check(store, request)
+    check_reading = _reading_check(store, request, loaded)
     if state.lock is not None:
         present = read_present(
             loaded, store, state.lock, before_reading=check_reading, reporter=reporter
@@ -118,13 +120,15 @@ def ensure_lock(
     return UsedLock(lock, lock.encode())
 
 
-def _reading_check(store: Store, request: TargetRequest) -> Callable[[Sequence[GroupPlan]], None]:
+def _reading_check(
+    store: Store, request: TargetRequest, loaded: LoadedManifest
+) -> Callable[[Sequence[GroupPlan]], None]:
     """Return what refuses to read more than disk and memory can hold."""
 
     def check(plans: Sequence[GroupPlan]) -> None:
         sizes = {plan.group.name: plan.size for plan in plans}
         preflight.check_room(store, sum(sizes.values()))
         if preflight.generates(request.target):
-            preflight.check_memory(sizes.get(WEIGHTS, 0))
+            preflight.check_memory(sizes.get(WEIGHTS, 0), loaded.document)
 
     return check

@@ -1,12 +1,17 @@
 """One manifest on its way from files to outputs: checked, locked, compiled, built."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.builders import standard_builders
+from dis_derivations.confinement.policy import builders_for, confinement_for
+from dis_derivations.engines.registry import engine_kind
 from dis_derivations.graph.compilation import batching, compile_graph
 from dis_derivations.graph.derivation import Derivation
+from dis_derivations.graph.engine_process import engine_variables
 from dis_derivations.graph.graph import Graph
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
@@ -15,7 +20,12 @@ from dis_derivations.manifest.loading import LoadedManifest, validate
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation import preflight
 from dis_derivations.realisation.dry_run import DryRun, PlannedBuild, PlannedDownload
+from dis_derivations.realisation.engine_environment import (
+    FoundEnvironment,
+    find_engine_environment,
+)
 from dis_derivations.realisation.events import Event, Reporter
+from dis_derivations.realisation.hardware_check import check_hardware
 from dis_derivations.realisation.locking import UsedLock, ensure_lock, lock_state
 from dis_derivations.realisation.realiser import Realised, Realiser, Surroundings
 from dis_derivations.realisation.rebuild import Rebuild
@@ -26,6 +36,9 @@ from dis_derivations.sources.manifest_sources import ManifestSources
 from dis_store import Store
 from dis_store.digest import Digest, Sha256
 
+if TYPE_CHECKING:
+    from dis_derivations.confinement.confined_process import ConfinedProcess
+
 # A run is cheap to assemble; what a user wants to see built again is the generation inside it.
 _REBUILT_FOR = {"run": "generation"}
 _LONGEST_BASE_NAME = 100
@@ -33,7 +46,11 @@ _LONGEST_BASE_NAME = 100
 
 @dataclass(frozen=True)
 class ManifestBuild:
-    """A locked and compiled manifest, ready to be realised in one store."""
+    """A locked and compiled manifest, ready to be realised in one store; `close` it.
+
+    Attributes:
+        confinement: Where builds are made that may not use the network; None where they may.
+    """
 
     store: Store
     loaded: LoadedManifest
@@ -41,6 +58,7 @@ class ManifestBuild:
     graph: Graph
     request: TargetRequest
     realiser: Realiser = field(repr=False)
+    confinement: "ConfinedProcess | None" = field(default=None, repr=False)
 
     @classmethod
     def prepare(
@@ -58,8 +76,24 @@ class ManifestBuild:
             LockRefusedError: Something cannot be pinned.
         """
         loaded = _checked(raw, request)
-        used_lock = ensure_lock(store, loaded, location, request, reporter)
-        return cls.compiled(store, loaded, used_lock, request, reporter)
+        with ExitStack() as stack:
+            confinement = confinement_for(loaded.document, request.target)
+            if confinement is not None:
+                stack.callback(confinement.close)
+            used_lock = ensure_lock(store, loaded, location, request, reporter)
+            if request.image_check is not None:
+                request.image_check(loaded, used_lock.lock, reporter)
+            build = cls.compiled(store, loaded, used_lock, request, reporter, confinement)
+            if request.substituter is not None:
+                target, facts = build.graph.target(request.target), build.realiser.facts_of
+                request.substituter().supply(store, build.graph, target, facts, reporter)
+            stack.pop_all()
+            return build
+
+    def close(self) -> None:
+        """End what was started for the builds."""
+        if self.confinement is not None:
+            self.confinement.close()
 
     @classmethod
     def compiled(
@@ -69,9 +103,18 @@ class ManifestBuild:
         used_lock: UsedLock,
         request: TargetRequest,
         reporter: Reporter,
+        confinement: "ConfinedProcess | None" = None,
     ) -> "ManifestBuild":
         """Compile a manifest with a lock that is known to fit."""
-        graph = compile_graph(loaded, used_lock.lock, used_lock.present)
+        found = find_engine_environment(loaded.document, used_lock.lock, request.engine_python)
+        if found is not None and (warning := found.warning()) is not None:
+            reporter(Event("note", "unpinned", warning))
+        graph = compile_graph(
+            loaded,
+            used_lock.lock,
+            used_lock.present,
+            None if found is None else found.environment,
+        )
         sources = ManifestSources(
             loaded,
             used_lock.lock.sources,
@@ -79,19 +122,22 @@ class ManifestBuild:
         )
         surroundings = Surroundings(
             sources=sources,
-            hints={"generation": {"batching": batching(loaded.document)}},
+            hints={"generation": generation_hints(loaded.document, found)},
             observed={"run": observed_documents(loaded)},
+            variables=engine_variables(
+                engine_kind(loaded.document["runtime"]["execution"]["backend"]), loaded.document
+            ),
         )
         realiser = Realiser(
             store,
             graph,
-            standard_builders(),
+            builders_for(standard_builders(), confinement),
             surroundings,
             jobs=request.jobs,
             keep_going=request.keep_going,
             reporter=reporter,
         )
-        return cls(store, loaded, used_lock, graph, request, realiser)
+        return cls(store, loaded, used_lock, graph, request, realiser, confinement)
 
     def realise(self) -> RealisedTarget:
         """Build what is missing of the target.
@@ -164,7 +210,9 @@ class ManifestBuild:
         builds += [self._subject] * self.request.rebuilds
         preflight.check_room(self.store, sum(map(self._arriving_bytes, builds)))
         if any(build.builder == "generation" for build in builds):
-            preflight.check_memory(loaded_size(self.store, self._derivation("weights")))
+            preflight.check_memory(
+                loaded_size(self.store, self._derivation("weights")), self.loaded.document
+            )
         if self.graph.targets.get("config") in missing:
             preflight.check_model(self.loaded)
         return missing
@@ -209,6 +257,8 @@ def plan_build(
     """
     preflight.check_plannable(request)
     loaded = _checked(raw, request)
+    if (confinement := confinement_for(loaded.document, request.target)) is not None:
+        confinement.close()  # it was to be seen whether there can be one
     state = lock_state(loaded, location, request)
     if state.lock is None:
         preflight.check_model(loaded, ask_hub=True)
@@ -224,7 +274,7 @@ def _downloads(reads: Sequence[GroupPlan]) -> tuple[PlannedDownload, ...]:
             read.group.name, file.path, read.source.size(file.path), read.source.describe()
         )
         for read in reads
-        if read.group.source.location is None
+        if read.group.source.location is None and read.group.source.type != "store"
         for file in read.files
     )
 
@@ -233,7 +283,18 @@ def _checked(raw: RawManifest, request: TargetRequest) -> LoadedManifest:
     loaded = validate(raw)
     preflight.check_target(request)
     preflight.check_manifest(loaded.document)
+    if preflight.generates(request.target):
+        check_hardware(loaded.document)
     return loaded
+
+
+def generation_hints(document: Mapping[str, Any], found: FoundEnvironment | None) -> dict[str, Any]:
+    """Return what the builder of a generation is told that is no part of its key, as plain JSON."""
+    hints: dict[str, Any] = {"batching": batching(document)}
+    if found is not None:
+        hints["engine_python"] = str(found.interpreter)
+        hints["patience"] = document["runtime"]["execution"].get("timeout_seconds")
+    return hints
 
 
 def _fetched_bytes(derivation: Derivation) -> int:

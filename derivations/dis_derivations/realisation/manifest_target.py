@@ -1,5 +1,6 @@
 """Realise a target of a manifest: recall the plan, or check, lock, compile, build, keep."""
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,13 +48,23 @@ def _realise(store: Store, request: TargetRequest, reporter: "Reporter") -> Real
     rooting.check(store, request)
     raw = read_manifest_files(request.config, request.overrides)
     location = LockLocation.of(raw)
-    if _may_recall(request) and (known := _recall(store, raw, location, request)) is not None:
+    if _may_recall(request, raw) and (known := _recall(store, raw, location, request)) is not None:
         return _directed(_keep(store, known, request, reporter), raw)
     # Only now is it known that there is work: the rest of the package, and pydantic with it, loads
     # here.
     from dis_derivations.realisation.manifest_build import ManifestBuild
 
-    build = ManifestBuild.prepare(store, raw, location, request, reporter)
+    with closing(ManifestBuild.prepare(store, raw, location, request, reporter)) as build:
+        return _directed(_build(store, raw, build, request, reporter), raw)
+
+
+def _build(
+    store: Store,
+    raw: RawManifest,
+    build: "ManifestBuild",
+    request: TargetRequest,
+    reporter: "Reporter",
+) -> RealisedTarget:
     try:
         # Rooted before anything else is tried: a rebuild that fails must not cost the first build.
         realised = _keep(store, build.realise(), request, reporter)
@@ -62,12 +73,12 @@ def _realise(store: Store, request: TargetRequest, reporter: "Reporter") -> Real
             _keep(store, finished, request, reporter)
         raise
     # What files have become since they were locked follows from no plan.
-    if request.verify_digests:
+    if request.verify_digests and plan_cache.follows_from_files(raw):
         plan_cache.remember(
             store, plan_cache.plan_key(raw, build.used_lock.data, request), realised
         )
     rebuilds = tuple(_rebuild(store, build, reporter) for _ in range(request.rebuilds))
-    return _directed(replace(realised, rebuilds=rebuilds), raw)
+    return replace(realised, rebuilds=rebuilds)
 
 
 def plan_target(store: Store, request: TargetRequest) -> "DryRun":
@@ -85,8 +96,8 @@ def plan_target(store: Store, request: TargetRequest) -> "DryRun":
     return plan_build(store, raw, LockLocation.of(raw), request)
 
 
-def _may_recall(request: TargetRequest) -> bool:
-    return request.verify_digests and not request.rebuilds
+def _may_recall(request: TargetRequest, raw: RawManifest) -> bool:
+    return request.verify_digests and not request.rebuilds and plan_cache.follows_from_files(raw)
 
 
 def _recall(
@@ -99,10 +110,14 @@ def _recall(
 
 
 def _directed(realised: RealisedTarget, raw: RawManifest) -> RealisedTarget:
-    """Add where the manifest wants its run to be laid out."""
+    """Add where the manifest wants its run to be laid out, and what it wants it to be compared with."""
     outputs = raw.document.get("outputs")
-    directory = outputs.get("directory") if isinstance(outputs, dict) else None
-    return replace(realised, output_directory=directory)
+    if not isinstance(outputs, dict):
+        return realised
+    golden, path = outputs.get("golden"), None
+    if realised.target == "run" and isinstance(golden, dict) and golden.get("enabled") is True:
+        path = golden.get("path")
+    return replace(realised, output_directory=outputs.get("directory"), golden=path)
 
 
 def _keep(

@@ -39,6 +39,16 @@ def plan_key(raw: RawManifest, lock: bytes, request: TargetRequest) -> Digest:
     return Digest.of(json.dumps(parts, sort_keys=True).encode())
 
 
+def follows_from_files(raw: RawManifest) -> bool:
+    """Tell whether a plan follows from what is hashed for it.
+
+    For an engine that is no part of dis it does not: what is installed, and the machine, must be looked at each time.
+    """
+    runtime = raw.document.get("runtime")
+    execution = runtime.get("execution") if isinstance(runtime, dict) else None
+    return isinstance(execution, dict) and execution.get("backend") == "reference"
+
+
 def recall(store: Store, key: Digest) -> RealisedTarget | None:
     """Return the target of a plan whose outputs are still valid, now protected from collection, or None."""
     value = store.recall_plan(key)

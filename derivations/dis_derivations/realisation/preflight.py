@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.engines.registry import engine_kind
+from dis_derivations.engines.registry import REFERENCE, engine_kind
 from dis_derivations.graph.compilation import TARGETS
 from dis_derivations.lock.unverified_digests import FLAG
 from dis_derivations.manifest.artifact_groups import CONFIG, ArtifactGroup, artifact_groups
@@ -26,8 +26,9 @@ from dis_store.errors import (
 # What a build needs beside its inputs: room for results, logs and the index.
 _WORKING_BYTES = 64 * 2**20
 _CONFIG_BYTES = 1 << 20
-# The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2.
-_WEIGHT_EXPANSION = 4.5
+# The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2; vLLM reads a file
+# while it fills what it computes with.
+_WEIGHT_EXPANSION = {"reference": 4.5, "vllm": 2.0}
 _GENERATING = ("run", "generation")
 
 
@@ -51,21 +52,32 @@ def check_manifest(document: Mapping[str, Any]) -> None:
 
 def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield one line for each field that is refused; engines that are not there are refused by `engine_kind`."""
-    # Hardware constraints refuse nothing: every engine of this version gives the same bits anywhere.
     runtime, model, capture = document["runtime"], document["model"], document["capture"]
     backend = runtime["execution"]["backend"]
+    engine = None
     try:
-        engine_kind(backend)
+        engine = engine_kind(backend)
     except UnfitEnvironmentError as refusal:
         yield f"runtime.execution.backend: {refusal.what}"
+    if engine is not None and engine.has_process:
+        yield from _process_refusals(document, on_cpu=engine.platform_of(document) == "cpu")
     if runtime.get("profile") == "regulated":
         yield "runtime.profile: the regulated profile is not available"
     if model.get("adapters"):
         yield "model.adapters: adapters are not available"
     if document["vllm"].get("engine_args", {}).get("trust_remote_code"):
         yield "vllm.engine_args.trust_remote_code: no engine of this version runs a model's own code"
-    if capture.get("activations", {}).get("enabled"):
+    captures = engine is not None and engine.captures_activations
+    if capture.get("activations", {}).get("enabled") and not captures:
         yield "capture.activations: the reference engine does not capture activations"
+
+
+def _process_refusals(document: Mapping[str, Any], *, on_cpu: bool) -> Iterator[str]:
+    from dis_derivations.engines.child.environment import declared_variables, refused_variables
+    from dis_derivations.engines.vllm.settings import refused_settings
+
+    yield from refused_variables(document)
+    yield from refused_settings(document, declared_variables(document), on_cpu=on_cpu)
 
 
 def check_target(request: TargetRequest) -> None:
@@ -116,6 +128,8 @@ def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> None:
     """
     from dis_derivations.engines.reference.families import check_supported
 
+    if loaded.document["runtime"]["execution"]["backend"] != REFERENCE.name:
+        return  # what another engine supports, only that engine knows
     for group in artifact_groups(loaded):
         # Where neither is said, the configuration is not looked for in a directory.
         if group.name != CONFIG or not (group.files or group.found):
@@ -189,16 +203,20 @@ def check_room(store: Store, arriving: int) -> None:
         )
 
 
-def check_memory(weights: int) -> None:
+def check_memory(weights: int, document: Mapping[str, Any]) -> None:
     """Refuse when a model cannot be loaded.
 
     Args:
         weights: The bytes of its weights as they are stored.
+        document: The manifest, for its engine.
 
     Raises:
         UnfitEnvironmentError: Says how much is needed and how much there is.
     """
-    needed = int(weights * _WEIGHT_EXPANSION)
+    backend = document["runtime"]["execution"]["backend"]
+    if backend not in _WEIGHT_EXPANSION or engine_kind(backend).platform_of(document) == "cuda":
+        return  # what an accelerator has, the engine itself looks at
+    needed = int(weights * _WEIGHT_EXPANSION[backend])
     memory = available_memory()
     if memory is not None and memory < needed:
         raise LittleMemoryError(

@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -68,11 +68,14 @@ class Surroundings:
         sources: Where fixed outputs come from.
         hints: Settings for builders, by builder name.
         observed: Documents for the logs, by path in the log output, by builder name.
+        variables: Those of the engine's process, with which the facts of the platform are measured. They are in the
+            graph as well.
     """
 
     sources: "SourceSet"
     hints: Mapping[str, Mapping[str, Any]]
     observed: Mapping[str, Mapping[str, bytes]]
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class Realiser:
@@ -254,9 +257,15 @@ class Realiser:
     def _key(self, derivation: Derivation, inputs: Mapping[str, Digest]) -> Digest:
         return build_key(derivation, inputs, self._platform_facts(derivation))
 
+    def facts_of(self, derivation: Derivation) -> Mapping[str, Any]:
+        """Return the facts of this machine that are in the key of a derivation."""
+        return self._platform_facts(derivation)
+
     def _platform_facts(self, derivation: Derivation) -> Mapping[str, Any]:
         if derivation.platform not in self._facts:
-            self._facts[derivation.platform] = platform_facts.measure(derivation.platform)
+            self._facts[derivation.platform] = platform_facts.measure(
+                derivation.platform, self._surroundings.variables
+            )
         return self._facts[derivation.platform]
 
     # Building

@@ -1,6 +1,6 @@
 """What a user asks to be realised, and what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from dis_store.digest import Digest
 
 if TYPE_CHECKING:
+    from dis_derivations.distribution.substitution import Substituter
+    from dis_derivations.lock.document import Lock
     from dis_derivations.lock.unverified_digests import UnverifiedDigests
+    from dis_derivations.manifest.loading import LoadedManifest
+    from dis_derivations.realisation.events import Reporter
     from dis_derivations.realisation.rebuild import Rebuild
+
+    ImageCheck = Callable[[LoadedManifest, Lock, Reporter], None]
 
 DEFAULT_TARGET = "run"
 
@@ -31,6 +37,10 @@ class TargetRequest:
         rebuilds: How often to build the target again and compare.
         root: A root to give to the result, beside the automatic one of a run.
         out_link: A result link to make outside the store.
+        engine_python: The interpreter of an engine that is no part of dis. Where it lies is no part of any identity;
+            what is installed there is.
+        substituter: Makes what is asked before anything is built; None where everything is built here.
+        image_check: Refuses an image that nobody vouches for; None where nobody need.
     """
 
     config: Path
@@ -43,6 +53,9 @@ class TargetRequest:
     rebuilds: int = 0
     root: str | None = None
     out_link: Path | None = None
+    engine_python: Path | None = None
+    substituter: "Callable[[], Substituter] | None" = None
+    image_check: "ImageCheck | None" = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +72,7 @@ class RealisedTarget:
         rebuilds: What came of building it again, when that was asked for.
         output_directory: Where the manifest wants its run to be laid out, in its own words; None where it does not say.
             It is no part of the run's identity, so it is in no bundle.
+        golden: The run that the manifest wants this one to be compared with; None where it wants none.
         unverified: What was used in place of what the lock declares; None for a target whose inputs are those of the
             lock.
     """
@@ -72,6 +86,7 @@ class RealisedTarget:
     roots: tuple[str, ...] = ()
     rebuilds: "tuple[Rebuild, ...]" = ()
     output_directory: str | None = None
+    golden: str | None = None
     unverified: "UnverifiedDigests | None" = None
 
     @property

@@ -383,11 +383,11 @@ def test_fetching_compares_bytes_with_the_lock(tmp_path: Path, store: Store) -> 
         fetch(loaded, empty, "config", files)
 
 
-def test_fetching_what_has_no_source_in_this_version_says_so(tmp_path: Path, store: Store) -> None:
+def test_fetching_what_has_no_source_says_so(tmp_path: Path, store: Store) -> None:
     write_model(tmp_path / "model")
     files = locked_files(resolve_lock(load(tmp_path), store, previous=None), "model.weight")
     entry = [{"path": "x", "digest": "ab" * 32}]
-    source = {"type": "oci", "repo": "example.org/b"}
+    source = {"type": "local", "local_path": "nowhere"}
     hub = load(
         tmp_path,
         model__weights={"source": source, "files": entry},
@@ -399,7 +399,7 @@ def test_fetching_what_has_no_source_in_this_version_says_so(tmp_path: Path, sto
         pytest.raises(UnfitEnvironmentError, match="the weights cannot be fetched") as caught,
     ):
         fetch(hub, empty, "weights", files)
-    assert "OCI registry" in str(caught.value.cause)
+    assert "there is no directory" in str(caught.value.cause)
     with pytest.raises(UnfitEnvironmentError, match="no source of its dataset"):
         fetch(hub, store, "dataset", files)
 

@@ -69,13 +69,14 @@ CHANGES: Mapping[str, Sequence[str]] = {
         'runtime.threads={"omp_num_threads":1,"mkl_num_threads":1}',
         "runtime.threads.mkl_num_threads=7",
     ],
-    "runtime.network_policy": ["runtime.network_policy=online_allowed"],
     "runtime.execution.base_url": ["runtime.execution.base_url=http://127.0.0.1:9"],
     "runtime.execution.timeout_seconds": ["runtime.execution.timeout_seconds=7"],
     "runtime.execution.deterministic_failure_policy": [
         "runtime.execution.deterministic_failure_policy=off"
     ],
-    "runtime.execution.vllm_image": [f"runtime.execution.vllm_image={IMAGE}"],
+    "runtime.execution.vllm_image_path": [
+        f"runtime.execution.vllm_image={IMAGE}", "runtime.execution.vllm_image_path=elsewhere"
+    ],
     "vllm.mode": ["vllm.mode=server"],
     "vllm.reproducibility.enable_batch_invariance": [
         "vllm.reproducibility.enable_batch_invariance=true"
@@ -87,6 +88,13 @@ CHANGES: Mapping[str, Sequence[str]] = {
     "vllm.engine_args.model": ["vllm.engine_args.model=other"],
     "vllm.engine_args.async_scheduling": ["vllm.engine_args.async_scheduling=true"],
     "vllm.engine_args.dtype": ["vllm.engine_args.dtype=other"],
+    "vllm.engine_args.enforce_eager": ["vllm.engine_args.enforce_eager=false"],
+    "vllm.engine_args.enable_prefix_caching": ["vllm.engine_args.enable_prefix_caching=true"],
+    "vllm.engine_args.enable_chunked_prefill": ["vllm.engine_args.enable_chunked_prefill=true"],
+    "vllm.engine_args.attention_backend": ["vllm.engine_args.attention_backend=other"],
+    "vllm.engine_args.block_size": ["vllm.engine_args.block_size=64"],
+    "vllm.engine_args.kv_cache_dtype": ["vllm.engine_args.kv_cache_dtype=fp8"],
+    "vllm.engine_args.seed": ["vllm.engine_args.seed=7"],
     "vllm.engine_args.tensor_parallel_size": ["vllm.engine_args.tensor_parallel_size=7"],
     "vllm.engine_args.pipeline_parallel_size": ["vllm.engine_args.pipeline_parallel_size=7"],
     "vllm.engine_args.gpu_memory_utilization": ["vllm.engine_args.gpu_memory_utilization=0.7"],
@@ -129,10 +137,7 @@ REFUSALS: Mapping[str, Sequence[str]] = {
             f"software_stack.python.packages.0.{change}",
         ]
         for name, change in (
-            ("name", "name=other"),
-            ("version", "version=v7"),
             ("source.type", "source.type=git"),
-            ("source.digest", f"source.digest={DIGEST}"),
             ("source.rev", "source.rev=main"),
             ("source.url", "source.url=https://example.org"),
         )
@@ -140,10 +145,9 @@ REFUSALS: Mapping[str, Sequence[str]] = {
     "software_stack.compiled_extensions": ['software_stack.compiled_extensions=[{"name":"x"}]'],
     "cuda_stack.userspace.*.version": [LIBRARY],
     "cuda_stack.userspace.*.digest": [LIBRARY],
-    "runtime.execution.backend": ["runtime.execution.backend=vllm"],
+    "runtime.execution.backend": ["runtime.execution.backend=mock"],
     "runtime.profile": ["runtime.profile=regulated"],
     "vllm.engine_args.trust_remote_code": [*CODE, "vllm.engine_args.trust_remote_code=true"],
-    "model.*.source.type": ['inference.dataset.source={"type":"oci","repo":"example.org/prompts"}'],
     "model.*.source.revision": [
         f'{SOURCE}={{"type":"huggingface","repo":"org/name","local_path":"configs/quickstart/model"}}',
         f"{SOURCE}.revision=main",
@@ -154,7 +158,7 @@ REFUSALS: Mapping[str, Sequence[str]] = {
     "model.weights.source.remote_code_commit": CODE,
     "model.weights.source.remote_code_digest": CODE,
     "model.adapters": ['model.adapters=[{"name":"lora"}]'],
-    "capture.activations.enabled": ['capture.activations={"enabled":true}'],
+    "capture.activations.enabled": ['capture.activations={"enabled":true,"hooks":["layers.0"]}'],
 }
 
 _LOADING = "derivations/manifest/test_loading.py::"
@@ -165,6 +169,7 @@ _RULES = "derivations/comparison/test_rules.py::"
 _STOPPING = "derivations/engines/test_stopping.py::"
 _SAMPLING = "derivations/engines/test_sampling.py::"
 _LOCK = "derivations/lock/test_resolution.py::"
+_PACKAGES = "cli/test_environments.py::"
 # Which test shows that an enforced field decides what happens.
 ENFORCED_BY: Mapping[str, str] = {
     "schema_version": f"{_LOADING}test_a_wrong_value_is_refused_in_our_words",
@@ -174,11 +179,27 @@ ENFORCED_BY: Mapping[str, str] = {
     "determinism.compare.*.ulp": f"{_RULES}test_ulp_admits_its_number_of_steps_and_no_more",
     "determinism.compare.*.atol": f"{_RULES}test_absrel_adds_both_tolerances",
     "determinism.compare.*.rtol": f"{_RULES}test_absrel_adds_both_tolerances",
+    "software_stack.python.packages[].name": f"{_PACKAGES}"
+    "test_a_name_is_locked_with_all_that_it_needs",
+    "software_stack.python.packages[].version": f"{_PACKAGES}"
+    "test_a_changed_request_makes_the_lock_stale_and_other_packages_stay",
+    "software_stack.python.packages[].source.type": f"{_PACKAGES}"
+    "test_what_cannot_be_locked_is_refused_before_pip_is_asked",
+    "software_stack.python.packages[].source.digest": f"{_PACKAGES}"
+    "test_a_declared_digest_must_be_the_wheels",
+    "software_stack.python.exclude": f"{_PACKAGES}"
+    "test_what_is_excluded_is_left_out_with_what_only_it_needs",
+    "runtime.network_policy": "end_to_end/test_offline.py::"
+    "test_an_attempt_fails_the_run_and_is_recorded_with_its_destination",
     "runtime.execution.backend": f"{_COMPILATION}test_an_engine_that_is_not_there_is_refused_by_name",
+    "runtime.execution.vllm_image": "derivations/images/test_image_locks.py::"
+    "test_the_image_is_a_target_and_a_part_of_the_closure",
     "vllm.engine_args.max_model_len": f"{_STOPPING}test_the_context_ends_a_sequence",
     "vllm.engine_args.max_num_batched_tokens": f"{_LOADING}test_the_two_token_budgets_must_agree",
-    "model.*.source.type": "derivations/lock/test_refusals.py::"
-    "test_each_source_of_a_later_version_is_named",
+    "model.*.source.type": "derivations/sources/test_store_object.py::"
+    "test_a_model_of_an_object_is_the_one_that_was_locked",
+    "model.*.source.path": "derivations/sources/test_store_object.py::"
+    "test_the_files_may_be_in_a_directory_of_the_object",
     "model.*.source.revision": "derivations/lock/test_refusals.py::"
     "test_a_revision_that_can_move_is_refused_once_for_all_that_share_it",
     "model.*.files[].path": "derivations/lock/test_refusals.py::"
@@ -233,6 +254,10 @@ ENFORCED_BY: Mapping[str, str] = {
 }  # fmt: skip
 
 
+# What is only recorded by the reference engine.
+NO_EFFECT_HERE = (Effect.RECORDED, Effect.BY_ENGINE)
+
+
 def locked(name: str, path: str) -> LockedFile:
     return LockedFile(name, path, 1, Sha256.of(path.encode()), False, "computed", {})
 
@@ -269,14 +294,22 @@ def of(*effects: Effect) -> list[FieldEffect]:
 def test_every_field_has_the_evidence_that_its_class_asks_for() -> None:
     refused = {field.path for field in FIELD_EFFECTS if field.refusal}
     assert set(REFUSALS) == refused
-    assert set(CHANGES) == {field.path for field in of(Effect.RECORDED, Effect.WHERE)}
+    assert set(CHANGES) == {field.path for field in of(*NO_EFFECT_HERE, Effect.WHERE)}
     assert set(ENFORCED_BY) == {field.path for field in of(Effect.ENFORCED)}
     assert {field.path for field in of(Effect.REFUSED)} <= refused
 
 
-@pytest.mark.parametrize("field", of(Effect.RECORDED), ids=lambda field: field.path)
+@pytest.mark.parametrize("field", of(*NO_EFFECT_HERE), ids=lambda field: field.path)
 def test_a_recorded_field_changes_the_id_and_no_result(field: FieldEffect) -> None:
     assert reached(CHANGES[field.path]) == {"id", "run"}
+
+
+@pytest.mark.parametrize("field", of(Effect.BY_ENGINE), ids=lambda field: field.path)
+def test_a_field_that_counts_for_vllm_changes_what_it_generates(field: FieldEffect) -> None:
+    changes = [each.replace('"enabled":false', '"enabled":true') for each in CHANGES[field.path]]
+    if field.path == "capture.activations.hooks":
+        changes = ['capture.activations={"enabled":true,"hooks":["layers.1"]}', *changes[1:]]
+    assert "generation" in reached(["runtime.execution.backend=vllm", *changes])
 
 
 @pytest.mark.parametrize("field", of(Effect.WHERE), ids=lambda field: field.path)
