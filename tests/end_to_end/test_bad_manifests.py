@@ -129,7 +129,11 @@ FIELDS: dict[str, tuple[dict[str, Any], int, str]] = {
     "prompts as text": ({"inference.n_prompts": "3"}, 2, 'must be an integer, not "3"'),
     "a date that is none": ({"inference.pinned_date": "2026-02-30"}, 2, "YYYY-MM-DD"),
     "the regulated profile": ({"runtime.profile": "regulated"}, 5, "runtime.profile"),
-    "activations": ({"capture.activations": {"enabled": True}}, 5, "capture.activations"),
+    "activations": (
+        {"capture.activations": {"enabled": True, "hooks": ["layers.0"]}},
+        5,
+        "capture.activations",
+    ),
     "adapters": ({"model.adapters": [{"name": "x"}]}, 5, "model.adapters"),
     "a digest of another kind": ({"inference.dataset.digest": "md5:00"}, 2, "SHA-256"),
     "an unset digest": ({"inference.dataset.digest": "sha256:unset"}, 2, "its digest is unset"),

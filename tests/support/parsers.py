@@ -417,13 +417,13 @@ PARSERS: Mapping[str, Parser] = {
         lambda data: PrivateKey.from_pem(data, name="it", ask=lambda: b"x"), (trust_seeds.PRIVATE,)
     ),
     "trusted keys of settings": Parser(
-        lambda data: read_trusted_keys(data.decode("utf-8", "replace"), "it"), (trust_seeds.KEYS,), json=True
+        lambda data: read_trusted_keys(data.decode("utf-8", "surrogateescape"), "it"), (trust_seeds.KEYS,), json=True
     ),
     "revoked keys of settings": Parser(
-        lambda data: read_fingerprints(data.decode("utf-8", "replace"), "it"), (trust_seeds.REVOKED,), json=True
+        lambda data: read_fingerprints(data.decode("utf-8", "surrogateescape"), "it"), (trust_seeds.REVOKED,), json=True
     ),
     "trusted identities of settings": Parser(
-        lambda data: read_identities(data.decode("utf-8", "replace"), "it", Path("/x")),
+        lambda data: read_identities(data.decode("utf-8", "surrogateescape"), "it", Path("/x")),
         (trust_seeds.IDENTITIES,), json=True,
     ),
     "text for a terminal": Parser(

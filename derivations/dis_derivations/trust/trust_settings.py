@@ -36,7 +36,7 @@ def read_fingerprints(text: str, origin: str) -> frozenset[Sha256]:
     Raises:
         InvalidInputError: One of them is none.
     """
-    listed = strict_json.decode(text.encode(), name=origin)
+    listed = strict_json.decode(text.encode("utf-8", "surrogateescape"), name=origin)
     what = f"{origin} has a wrong revoked-keys"
     if not isinstance(listed, list):
         _refuse(what, "it must be a list of fingerprints")
@@ -82,7 +82,7 @@ def setting_of(name: str, key: PublicKey) -> str:
 
 
 def _tables(text: str, origin: str, what: str) -> dict[str, dict[str, Any]]:
-    tables = strict_json.decode(text.encode(), name=origin)
+    tables = strict_json.decode(text.encode("utf-8", "surrogateescape"), name=origin)
     if not isinstance(tables, dict):
         _refuse(f"{origin} has a wrong {what}", "it must be tables")
     for name, table in tables.items():
