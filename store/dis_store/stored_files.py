@@ -55,14 +55,30 @@ def open_stored(
             on_bytes(-content.size)
 
 
+def files_of_size(foundation: Foundation, size: int) -> Iterator[Path]:
+    """Yield a few files of a size, each of another content: what they hold is for the caller to find out."""
+    return _places(
+        foundation,
+        "SELECT files.blake3, min(objects.digest) FROM files"
+        " JOIN object_files ON object_files.blake3 = files.blake3"
+        " JOIN objects ON objects.id = object_files.object WHERE files.size = ?"
+        " GROUP BY files.blake3 LIMIT ?",
+        size,
+    )
+
+
 def _named(foundation: Foundation, sha256: Sha256) -> Iterator[Path]:
-    rows = foundation.index.query(
+    return _places(
+        foundation,
         "SELECT files.blake3, objects.digest FROM files"
         " JOIN object_files ON object_files.blake3 = files.blake3"
         " JOIN objects ON objects.id = object_files.object WHERE files.sha256 = ? LIMIT ?",
-        (sha256, _TRIED),
+        sha256,
     )
-    for blake3, owner in rows:
+
+
+def _places(foundation: Foundation, query: str, wanted: Sha256 | int) -> Iterator[Path]:
+    for blake3, owner in foundation.index.query(query, (wanted, _TRIED)):
         tree = _tree(foundation, Digest(owner))
         for entry in () if tree is None else tree.files:
             if entry.blake3 == blake3 and not entry.executable:

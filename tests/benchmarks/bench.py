@@ -29,6 +29,7 @@ GROUPS = (
     "collecting",
     "generating",
     "comparing",
+    "distributing",
 )
 
 

@@ -7,16 +7,13 @@ from stopwatch import Outcome, Target, Timing
 
 
 def write_table(page: Path, group: str, outcomes: Sequence[Outcome]) -> None:
-    """Replace the part of a page between the markers of a group.
-
-    Raises:
-        ValueError: The page has no such markers.
-    """
+    """Replace the part of a page between the markers of a group. A group that it does not have yet goes to its end."""
     begin, end = f"<!-- bench: {group} -->\n", f"<!-- end: {group} -->\n"
-    before, _, rest = page.read_text("utf-8").partition(begin)
+    written = page.read_text("utf-8")
+    before, _, rest = written.partition(begin)
     _, found, after = rest.partition(end)
     if not found:
-        raise ValueError(f"{page} has no markers for {group}")
+        before, after = f"{written}\n## {group.capitalize()}\n\n", ""
     text = "\n".join(_section(outcome) for outcome in outcomes)
     page.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
 

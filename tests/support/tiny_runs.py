@@ -1,6 +1,7 @@
 """A manifest of a tiny random model that the reference engine runs in a fraction of a second."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from checkpoints import CheckpointShape, write_checkpoint
 from dis_derivations.realisation.events import Event
 from dis_derivations.realisation.manifest_target import realise_target
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
-from dis_store import Store
+from dis_store import Root, Store
 
 PROMPTS = ("abba", "a cab", "babe bead")
 
@@ -64,6 +65,29 @@ def write_manifest(directory: Path, *, prompts: tuple[str, ...] = PROMPTS, **blo
     path = directory / "tiny.json"
     path.write_text(json.dumps(document, indent=2), "utf-8")
     return path
+
+
+@dataclass(frozen=True)
+class Built:
+    """A run that was realised in a store.
+
+    Attributes:
+        store: The store.
+        root: What keeps the run.
+        config: Its manifest.
+    """
+
+    store: Store
+    root: Root
+    config: Path
+
+
+def build(directory: Path, store: Store) -> Built:
+    """Realise a run of a tiny model, whose manifest is written below a directory."""
+    config = write_manifest(directory / "work")
+    root = store.root(realise(store, config).roots[0])
+    assert root is not None
+    return Built(store, root, config)
 
 
 def realise(store: Store, config: Path, *overrides: str, **options: Any) -> RealisedTarget:

@@ -33,6 +33,8 @@ class TokenServer:
         seconds: What a token lives.
         headers: The `Authorization` of each request; None where there was none.
         scopes: What was asked for.
+        identities: Identity tokens that are known.
+        shown: Identity tokens that came, each in a form.
     """
 
     users: dict[str, str]
@@ -40,6 +42,8 @@ class TokenServer:
     place: str = ""
     headers: list[str | None] = field(default_factory=list)
     scopes: list[list[str]] = field(default_factory=list)
+    identities: set[str] = field(default_factory=set)
+    shown: list[str] = field(default_factory=list)
     key: ec.EllipticCurvePrivateKey = field(
         default_factory=lambda: ec.generate_private_key(ec.SECP256R1())
     )
@@ -112,6 +116,9 @@ def serving_tokens(tokens: TokenServer) -> Iterator[TokenServer]:
         def do_GET(self) -> None:
             _answer(self, tokens)
 
+        def do_POST(self) -> None:
+            _answer_form(self, tokens)
+
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
@@ -136,13 +143,37 @@ def _answer(handler: BaseHTTPRequestHandler, tokens: TokenServer) -> None:
         "Basic " + base64.b64encode(f"{user}:{text}".encode()).decode()
         for user, text in tokens.users.items()
     }
-    if told not in known:
+    _give(handler, tokens, query.get("scope", []), "token", is_known=told in known)
+
+
+def _answer_form(handler: BaseHTTPRequestHandler, tokens: TokenServer) -> None:
+    """Answer as https://distribution.github.io/distribution/spec/auth/oauth/ says."""
+    form = parse_qs(handler.rfile.read(int(handler.headers["Content-Length"])).decode())
+    tokens.headers.append(handler.headers.get("Authorization"))
+    scopes = form.get("scope", [""])[0].split()
+    tokens.scopes.append(scopes)
+    tokens.shown.append(form.get("refresh_token", [""])[0])
+    known = (
+        form.get("grant_type") == ["refresh_token"]
+        and form.get("service") == [SERVICE]
+        and tokens.shown[-1] in tokens.identities
+    )
+    _give(handler, tokens, scopes, "access_token", is_known=known)
+
+
+def _give(
+    handler: BaseHTTPRequestHandler,
+    tokens: TokenServer,
+    scopes: list[str],
+    name: str,
+    *,
+    is_known: bool,
+) -> None:
+    if not is_known:
         handler.send_response(401)
         handler.end_headers()
         return
-    body = json.dumps(
-        {"token": tokens.token(query.get("scope", [])), "expires_in": tokens.seconds}
-    ).encode()
+    body = json.dumps({name: tokens.token(scopes), "expires_in": tokens.seconds}).encode()
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()

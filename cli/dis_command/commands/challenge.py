@@ -20,19 +20,29 @@ from dis_command.session import Session
 from dis_command.terminal import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dis_derivations.distribution.hearing import Heard
     from dis_derivations.graph.derivation import Derivation
+    from dis_derivations.registry.reference import RegistryReference
     from dis_derivations.trust.agreement import Comparison
     from dis_derivations.trust.voices import Audience, Challenge
     from dis_store.digest import Digest
+    from dis_store.reading import StoreReader
 
 _SHOWN_DIGITS = 12
+_UNSIGNED = "of a build in a registry that nobody signed"
 
 
 @command(
     "challenge",
-    examples=("dis challenge configs/quickstart.json --claims farm.claims --claims lab.claims",),
+    examples=(
+        "dis challenge configs/quickstart.json oci://registry.example.com/runs",
+        "dis challenge configs/quickstart.json --claims farm.claims --claims lab.claims",
+    ),
 )
 @config_arguments("CONFIG[#TARGET]")
+@click.argument("registries", nargs=-1, metavar="[oci://HOST/REPOSITORY]...")
 @click.option(
     "--claims",
     "files",
@@ -53,6 +63,7 @@ def challenge(
     /,
     config: str | None,
     config_option: str | None,
+    registries: tuple[str, ...],
     files: tuple[Path, ...],
     everybody: bool,
     overrides: tuple[str, ...],
@@ -60,20 +71,30 @@ def challenge(
     """Compare what several builders got of one manifest.
 
     None of the bytes of what they got is needed. Builders are this store, and
-    whoever signed documents: those in the store, and those in FILE, which
-    dis sign --output wrote. The exit code is 0 where all agree, 1 where any
-    disagree, and 5 where a derivation has fewer than two builders.
+    whoever signed documents: those in the store, those that were pushed to a
+    repository, and those in FILE, which dis sign --output wrote. The exit code
+    is 0 where all agree, 1 where any disagree, and 5 where a derivation has
+    fewer than two builders.
     """
     from dis_derivations.realisation.target import DEFAULT_TARGET
     from dis_derivations.trust.agreement import exit_code, to_json
     from dis_derivations.trust.claims_file import read_claims
     from dis_derivations.trust.voices import challenge as hear
 
+    if config is not None and config_option is not None:
+        registries = (config, *registries)
+        config = None
     path, target = split_target(chosen_config(config, config_option), DEFAULT_TARGET)
+    places = _repositories(registries)
     derivations = _derivations(path, target, overrides)
     documents = [document for file in files for document in read_claims(file)]
+    audience = _audience(session, everybody=everybody)
     with session.open_store(reading=True) as store:
-        found = hear(store, derivations, documents, _audience(session, everybody=everybody))
+        told = _told(session, places, derivations, store, audience) if places else None
+        documents += () if told is None else told.documents
+        found = hear(store, derivations, documents, audience)
+    if told is not None and told.unsigned:
+        found.unheard[_UNSIGNED] = told.unsigned
     session.print_result(
         lambda: {
             "schema_version": 1,
@@ -83,6 +104,30 @@ def challenge(
         lambda: _text(found),
     )
     return exit_code(found.comparisons)
+
+
+def _repositories(texts: tuple[str, ...]) -> "tuple[RegistryReference, ...]":
+    from dis_derivations.distribution.substitution import repositories
+    from dis_derivations.registry.reference import parse_reference
+
+    return repositories([parse_reference(each) for each in texts])
+
+
+def _told(
+    session: Session,
+    places: "Sequence[RegistryReference]",
+    derivations: "dict[Digest, Derivation]",
+    store: "StoreReader",
+    audience: "Audience",
+) -> "Heard":
+    from dis_command.transfers import interruptible
+    from dis_derivations.distribution.hearing import hear
+    from dis_derivations.registry.client import RegistryClient
+
+    with interruptible() as stop, RegistryClient(session.environment) as client:
+        known = store.outputs_of(list(derivations))
+        keys = [each.key.fingerprint for each in (*audience.keys, *audience.known)]
+        return hear(client, places, derivations, known, keys, stop.check)
 
 
 def _derivations(path: Path, target: str, overrides: tuple[str, ...]) -> "dict[Digest, Derivation]":

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     metavar="REPOSITORY",
     help="Take what is there from another repository of the same registry.",
 )
+@click.option(
+    "--parts",
+    "in_parts",
+    is_flag=True,
+    help="Cut files of more than 64 MiB where tensors begin, so that a changed one sends little.",
+)
 @dry_run_option
 @json_option
 @pass_session
@@ -37,6 +43,7 @@ def push(
     place: str,
     outputs_only: bool,
     mount_from: str | None,
+    in_parts: bool,
     dry_run: bool,
 ) -> None:
     """Send something with all that belongs to it to a registry.
@@ -61,7 +68,7 @@ def push(
         ):
             work = Push(
                 client,
-                plan_push(store, kept, reference, stop),
+                plan_push(store, kept, reference, stop, in_parts=in_parts),
                 mount_from=(mount_from,) if mount_from else (),
                 progress=progress,
                 stop=stop,

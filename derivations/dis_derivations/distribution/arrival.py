@@ -10,22 +10,24 @@ from contextlib import suppress
 from functools import partial
 
 from dis_derivations.distribution.files_archive import unpack
+from dis_derivations.distribution.joining import JoinedFile, joined_key, take_equal_parts
 from dis_derivations.distribution.object_documents import RemoteObject
 from dis_derivations.distribution.workers import Stop, work_on
 from dis_derivations.registry.client import BLOBS_AT_ONCE, RegistryClient
 from dis_derivations.registry.documents import Descriptor
 from dis_derivations.registry.errors import RegistryMismatchError
 from dis_derivations.registry.reference import RegistryReference
+from dis_derivations.registry.uploads import blob_of_file
 from dis_derivations.transport.transfer import Listener
 from dis_store import Store
 from dis_store.archives.received_objects import register_received
 from dis_store.closures import closure
-from dis_store.digest import Digest
+from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.foundation import Foundation
 from dis_store.hashing import Content, ContentHasher
 from dis_store.integrity.inspection import FILE_MODE
-from dis_store.stored_files import open_stored
+from dis_store.stored_files import files_of_size, open_stored
 from dis_store.work_progress import Progress, counter
 from dis_store.writing.downloads import Download, downloading, finish
 from dis_store.writing.work_space import WorkSpace, work_space
@@ -101,10 +103,17 @@ class _Arrival:
         files: dict[Digest, Descriptor] = {}
         for each in objects:
             files.update(each.contents)
+        in_parts: dict[Digest, Sequence[Descriptor]] = {}
+        for each in objects:
+            in_parts.update({key: parts for key, parts in each.parts.items() if key not in files})
         archives = [each for each in objects if each.archive is not None]
         sizes = [blob.size for blob in files.values()]
+        sizes += [part.size for parts in in_parts.values() for part in parts]
         sizes += [each.archive.size for each in archives if each.archive is not None]
-        self._store.check_room(sum(sizes), files=len(files) + 1)
+        # What is on its way to its place in a file has room beside it.
+        beside = max((part.size for parts in in_parts.values() for part in parts), default=0)
+        room = sum(sizes) + BLOBS_AT_ONCE * beside
+        self._store.check_room(room, files=len(files) + len(in_parts) + 1)
         count = counter(progress, sum(sizes))
         foundation = self._foundation
 
@@ -116,6 +125,9 @@ class _Arrival:
         # The largest first, so that none of them is begun when all others have come.
         ordered = sorted(files.items(), key=lambda item: (-item[1].size, item[0]))
         found = dict(work_on(ordered, fetch, self._stop, jobs=BLOBS_AT_ONCE))
+        # One file after the other: its parts come at the same time.
+        for blake3, parts in in_parts.items():
+            found[blake3] = self._joined(foundation, blake3, parts, count)
         for each in archives:
             found.update(self._unpacked(foundation, each, count))
         return found
@@ -163,7 +175,7 @@ class _Arrival:
     def _fetched(
         self, foundation: Foundation, blob: Descriptor, count: Callable[[int], None]
     ) -> "_Fetched":
-        key = Digest.of(f"{self._reference.base} {blob.digest}".encode())
+        key = self._key(blob)
         self._downloads.append(key)
         fetch = partial(
             self._client.fetch_blob,
@@ -173,6 +185,78 @@ class _Arrival:
             listener=Listener(count, self._stop.check),
         )
         return _Fetched(foundation, key, fetch, self._stop)
+
+    def _key(self, blob: Descriptor) -> Digest:
+        return Digest.of(f"{self._reference.base} {blob.digest}".encode())
+
+    def _joined(
+        self,
+        foundation: Foundation,
+        blake3: Digest,
+        parts: Sequence[Descriptor],
+        count: Callable[[int], None],
+    ) -> Content:
+        """Fetch the parts of a file, and put them together."""
+        known = self._store.sha256_of(blake3)
+        for stored in () if known is None else open_stored(foundation, known, count):
+            if stored.content.blake3 == blake3:
+                self._take(stored.path, blake3)
+                return stored.content
+        key = joined_key(str(self._reference.base), blake3, parts)
+        self._downloads += [key, *map(self._key, parts)]
+        with downloading(foundation, key, self._stop.check) as download:
+            joined = JoinedFile(download, parts)
+            try:
+                self._place_parts(foundation, joined, parts, count)
+                content = joined.content(self._stop.check)
+            finally:
+                joined.close()
+            if content.blake3 != blake3:
+                download.remove()
+                raise RegistryMismatchError(
+                    f"a file of {self._reference.base} is not what it must be",
+                    cause=f"its parts make up the BLAKE3 {content.blake3}, and {blake3} is wanted",
+                )
+            os.link(download.part, self._space.path / blake3)
+        return content
+
+    def _place_parts(
+        self,
+        foundation: Foundation,
+        joined: JoinedFile,
+        parts: Sequence[Descriptor],
+        count: Callable[[int], None],
+    ) -> None:
+        size = sum(part.size for part in parts)
+        for path in files_of_size(foundation, size):
+            take_equal_parts(joined, parts, path, self._stop.check)
+        # Equal parts, of zeros for one, come once.
+        places: dict[Sha256, list[int]] = {}
+        for number in joined.missing():
+            places.setdefault(parts[number].digest, []).append(number)
+        fetched = sum(parts[numbers[0]].size for numbers in places.values())
+        count(size - fetched)
+
+        def place(numbers: list[int]) -> None:
+            self._stop.check()
+            blob = parts[numbers[0]]
+            if blob.size <= _SMALL:
+                data = self._client.read_blob(
+                    self._reference, blob.digest, blob.size, self._stop.check
+                )
+                count(len(data))
+                for number in numbers:
+                    joined.place(number, [data])
+                return
+            with self._fetched(foundation, blob, count) as (download, _):
+                for number in numbers:
+                    joined.place(
+                        number,
+                        blob_of_file(download.part, blob.digest, blob.size).read(0, blob.size),
+                    )
+                download.remove()
+
+        work_on(list(places.values()), place, self._stop, jobs=BLOBS_AT_ONCE)
 
     def _unpacked(
         self, foundation: Foundation, remote: RemoteObject, count: Callable[[int], None]

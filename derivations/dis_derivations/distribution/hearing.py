@@ -1,24 +1,26 @@
-"""What repositories tell of the builds of a manifest: signed documents of a few kilobytes, and nothing that was built."""
+"""What repositories tell of the builds of a manifest: signed documents alone, and nothing that was built."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 
+from dis_derivations.distribution import layout
 from dis_derivations.distribution.build_records import TravellingBuild, may_be_of
 from dis_derivations.distribution.claim_tags import fetch_claims
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.keys import build_key
 from dis_derivations.registry.client import RegistryClient
 from dis_derivations.registry.reference import RegistryReference
-from dis_store.digest import Digest
+from dis_store.digest import Digest, Sha256
 from dis_store.errors import InvalidInputError
 
-_TAG = "drv-"
 _MOST_SIGNERS = 64
 _MOST_OUTPUTS = 8
 _MOST_KEYS = 64
 _MOST_DOCUMENTS = 10_000
 
+Result = tuple[Digest, ...]
+"""The key of a build, and the objects that it gave."""
 Outputs = Mapping[Digest, Mapping[str, Digest]]
 
 
@@ -28,7 +30,7 @@ class Heard:
 
     Attributes:
         documents: Signed documents, each once; none of them is verified.
-        unsigned: How many builds nobody signed, so that they are nobody's word.
+        unsigned: How many results are there that nobody signed, so that they are nobody's word.
     """
 
     documents: tuple[bytes, ...]
@@ -40,6 +42,7 @@ def hear(
     repositories: Sequence[RegistryReference],
     derivations: Mapping[Digest, Derivation],
     known: Outputs,
+    signers: Sequence[Sha256],
     check_interrupted: Callable[[], None],
 ) -> Heard:
     """Return the documents that repositories hold about builds of derivations.
@@ -52,6 +55,7 @@ def hear(
         repositories: Which ones.
         derivations: By digest, inputs first.
         known: What derivations gave here.
+        signers: Keys that are asked for first: of a build that hundreds signed, not all are heard.
         check_interrupted: Raises when the user asked to stop.
 
     Raises:
@@ -59,7 +63,7 @@ def hear(
         IntegrityError: What is there is malformed.
         RegistryRefusedError, TransferError: A repository refuses, or cannot be reached.
     """
-    shelves = [_Shelf.of(client, each.base) for each in repositories]
+    shelves = [_Shelf.of(client, each, signers) for each in repositories]
     told = _Told()
     for digest, derivation in derivations.items():
         own = known.get(digest, {})
@@ -69,28 +73,30 @@ def hear(
                 check_interrupted()
                 for build in shelf.builds(client, key):
                     if may_be_of(derivation, build.realisation):
-                        told.take(build)
+                        told.take(build, proves_itself=derivation.fixed_files is not None)
                         _note(outputs, build)
         told.outputs[digest] = outputs
-    return Heard(tuple(told.documents), len(told.unsigned))
+    return Heard(tuple(told.documents), len(told.unsigned - told.signed))
 
 
 @dataclass
 class _Told:
     documents: dict[bytes, None] = field(default_factory=dict)
-    unsigned: set[tuple[Digest, str]] = field(default_factory=set)
+    signed: set[Result] = field(default_factory=set)
+    unsigned: set[Result] = field(default_factory=set)
     outputs: dict[Digest, dict[str, list[Digest]]] = field(default_factory=dict)
 
-    def take(self, build: TravellingBuild) -> None:
+    def take(self, build: TravellingBuild, *, proves_itself: bool) -> None:
         self.documents |= dict.fromkeys(build.envelopes)
         if len(self.documents) > _MOST_DOCUMENTS:
             raise InvalidInputError(
                 "what registries say of a manifest is refused",
                 cause=f"it is more than {_MOST_DOCUMENTS} documents",
             )
-        # Files that prove themselves need nobody's word.
-        if not build.envelopes and build.realisation.derivation is not None:
-            self.unsigned.add((build.realisation.key, build.realisation.build))
+        if not proves_itself:
+            record = build.realisation
+            results = self.signed if build.envelopes else self.unsigned
+            results.add((record.key, *sorted(record.outputs.values())))
 
 
 @dataclass(frozen=True)
@@ -98,15 +104,19 @@ class _Shelf:
     """A repository, with its tags for claims by the key that they are about."""
 
     repository: RegistryReference
-    tags: Mapping[str, Sequence[str]]
+    tags: Mapping[Digest, Sequence[str]]
 
     @classmethod
-    def of(cls, client: RegistryClient, repository: RegistryReference) -> "_Shelf":
-        tags: dict[str, list[str]] = {}
+    def of(
+        cls, client: RegistryClient, repository: RegistryReference, signers: Sequence[Sha256]
+    ) -> "_Shelf":
+        tags: dict[Digest, list[str]] = {}
         for tag in client.tags(repository):
-            key, dot, _ = tag.removeprefix(_TAG).partition(".")
-            if tag.startswith(_TAG) and dot:
+            if (key := layout.claimed_key(tag)) is not None:
                 tags.setdefault(key, []).append(tag)
+        for key, found in tags.items():
+            wanted = {layout.claims_tag(key, each) for each in signers}
+            found.sort(key=lambda tag, wanted=wanted: tag not in wanted)  # type: ignore[misc]
         return cls(repository, tags)
 
     def builds(self, client: RegistryClient, key: Digest) -> Iterator[TravellingBuild]:

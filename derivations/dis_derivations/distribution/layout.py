@@ -17,6 +17,7 @@ MODEL_CONFIG = "application/vnd.cncf.model.config.v1+json"
 
 TREE_LAYER = "application/vnd.dis.tree.v1+json"
 FILE_LAYER = "application/vnd.dis.file.v1"
+PART_LAYER = "application/vnd.dis.part.v1"
 TAR_LAYER = "application/vnd.dis.files.v1.tar"
 RECORDS_LAYER = "application/vnd.dis.records.v1+json"
 CLAIMS_LAYER = "application/vnd.dis.claims.v1+json"
@@ -40,6 +41,7 @@ MOST_FILES = 1000
 """An object of more files travels as one archive: a manifest holds about 15,900 layers, and each costs a request."""
 UNSIGNED = "unsigned"
 _LONGEST_NAME = 40
+_CLAIMS_TAG = re.compile(r"drv-([0-9a-f]{64})\.[a-z0-9]{1,62}")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
 _FINGERPRINT_DIGITS = 32
 
@@ -53,6 +55,12 @@ def claims_tag(platform_free_key: Digest, signer: Sha256 | None) -> str:
     """Return the tag under which one signer's claims about a build are; None for claims that nobody signed."""
     who = UNSIGNED if signer is None else signer.hex[:_FINGERPRINT_DIGITS]
     return f"drv-{platform_free_key}.{who}"
+
+
+def claimed_key(tag: str) -> Digest | None:
+    """Return the platform-free key of the build that the claims under a tag are about; None for any other tag."""
+    match = _CLAIMS_TAG.fullmatch(tag)
+    return Digest(match[1]) if match else None
 
 
 def child_tag(tag: str, name: str) -> str:

@@ -4,10 +4,12 @@ Weights are a ModelPack manifest, which other programs pull; everything else has
 Nothing here is believed on the way back: the tree that comes out has the digest that was asked for.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from dis_derivations.distribution import layout
+from dis_derivations.distribution.file_parts import LARGEST, FilePart
 from dis_derivations.registry.documents import (
     EMPTY,
     EMPTY_CONFIG,
@@ -23,6 +25,8 @@ from dis_store.tree import FileEntry, Tree
 WEIGHTS = "weights"
 _WEIGHT_FORMATS = {".safetensors": "safetensors", ".gguf": "gguf"}
 _DOCUMENTS = (".md", ".txt", ".rst", "license", "notice")
+_NO_PARTS: Mapping[Digest, Sequence[FilePart]] = MappingProxyType({})
+_NO_BLOBS: Mapping[Digest, tuple[Descriptor, ...]] = MappingProxyType({})
 _LAYER = "application/vnd.cncf.model.{}.v1.raw"
 
 
@@ -59,34 +63,46 @@ def encode_object(
     kind: str,
     sha256_of: Callable[[Digest], Sha256],
     archive: Descriptor | None,
+    parts: Mapping[Digest, Sequence[FilePart]] = _NO_PARTS,
 ) -> ObjectDocuments:
-    """Return the documents of an object: the same for the same tree and kind.
+    """Return the documents of an object: the same for the same tree, kind and parts.
 
     Args:
         tree: The object.
         kind: `weights`, or anything else.
         sha256_of: Gives the SHA-256 of a content.
         archive: The blob with all files, where `needs_archive` says so.
+        parts: Those of contents that travel so. Weights with such are no ModelPack, which knows none.
     """
-    if is_model(tree, kind):
+    if is_model(tree, kind) and not parts:
         return _encode_model(tree, sha256_of)
     data = tree.encode()
     layers = [Descriptor(layout.TREE_LAYER, Sha256.of(data), len(data))]
     if archive is not None:
         layers.append(archive)
     else:
-        layers += [
-            Descriptor(
-                layout.FILE_LAYER,
-                sha256_of(entry.blake3),
-                entry.size,
-                {layout.TITLE: entry.path, layout.BLAKE3_NAME: entry.blake3},
-            )
-            for entry in tree.files
-        ]
+        layers += _file_layers(tree, sha256_of, parts)
     config = Descriptor(EMPTY_CONFIG, Sha256.of(EMPTY), len(EMPTY))
     manifest = ImageManifest(config, tuple(layers), layout.OBJECT, _annotations(tree.digest))
     return ObjectDocuments(manifest, (EMPTY, data))
+
+
+def _file_layers(
+    tree: Tree,
+    sha256_of: Callable[[Digest], Sha256],
+    parts: Mapping[Digest, Sequence[FilePart]],
+) -> Iterator[Descriptor]:
+    in_parts: set[Digest] = set()
+    for entry in tree.files:
+        if entry.blake3 in parts:
+            if entry.blake3 not in in_parts:
+                for part in parts[entry.blake3]:
+                    named = {layout.BLAKE3_NAME: str(entry.blake3)}
+                    yield Descriptor(layout.PART_LAYER, part.sha256, part.size, named)
+            in_parts.add(entry.blake3)
+            continue
+        named = {layout.TITLE: entry.path, layout.BLAKE3_NAME: str(entry.blake3)}
+        yield Descriptor(layout.FILE_LAYER, sha256_of(entry.blake3), entry.size, named)
 
 
 def _encode_model(tree: Tree, sha256_of: Callable[[Digest], Sha256]) -> ObjectDocuments:
@@ -137,14 +153,16 @@ class RemoteObject:
     Attributes:
         digest: Its own.
         tree: What it consists of; it has this digest.
-        contents: The blobs of its files, by BLAKE3; empty where `archive` has them.
+        contents: The blobs of files that travel whole, by BLAKE3; empty where `archive` has them.
         archive: The blob with all of its files.
+        parts: The blobs that make up files which travel in parts, each in order, by the BLAKE3 of the file.
     """
 
     digest: Digest
     tree: Tree
     contents: Mapping[Digest, Descriptor]
     archive: Descriptor | None = None
+    parts: Mapping[Digest, tuple[Descriptor, ...]] = field(default_factory=lambda: _NO_BLOBS)
 
 
 def decode_object(
@@ -176,7 +194,12 @@ def decode_object(
         raise malformed(f"it is the object {tree.digest}, and {digest} is wanted")
     if len(files) == 1 and files[0].media_type == layout.TAR_LAYER:
         return RemoteObject(digest, tree, {}, files[0])
-    return RemoteObject(digest, tree, _contents(tree, files))
+    if manifest.kind == layout.MODEL:
+        return RemoteObject(digest, tree, _contents(tree.files, files))
+    parts = _parts(tree, files)
+    whole = [entry for entry in tree.files if entry.blake3 not in parts]
+    blobs = [layer for layer in files if layer.media_type != layout.PART_LAYER]
+    return RemoteObject(digest, tree, _contents(whole, blobs), None, parts)
 
 
 def _decoded(data: bytes) -> Tree:
@@ -205,7 +228,29 @@ def _model_tree(layers: tuple[Descriptor, ...]) -> Tree:
         raise malformed(error.cause or error.what) from error
 
 
-def _contents(tree: Tree, layers: tuple[Descriptor, ...]) -> Mapping[Digest, Descriptor]:
+def _parts(tree: Tree, layers: Sequence[Descriptor]) -> Mapping[Digest, tuple[Descriptor, ...]]:
+    """Return the parts of each file that has some. They follow each other, so that none can overlap or leave a hole."""
+    found: dict[str, list[Descriptor]] = {}
+    for layer in layers:
+        if layer.media_type == layout.PART_LAYER:
+            if not 0 < layer.size <= LARGEST:
+                raise malformed(f"a part of a file has {layer.size} bytes")
+            found.setdefault(layer.annotations.get(layout.BLAKE3_NAME, ""), []).append(layer)
+    sizes = {entry.blake3: entry.size for entry in tree.files}
+    parts = {}
+    for blake3, size in sizes.items():
+        if blake3 in found:
+            parts[blake3] = tuple(found.pop(blake3))
+            if sum(part.size for part in parts[blake3]) != size:
+                raise malformed("the parts of a file have more or fewer bytes than it")
+    if found:
+        raise malformed("it has parts of a file that is not in its tree")
+    return parts
+
+
+def _contents(
+    entries: Sequence[FileEntry], layers: Sequence[Descriptor]
+) -> Mapping[Digest, Descriptor]:
     """Return the blob of each content; the BLAKE3 that a layer tells is compared once its bytes are there."""
     found: dict[str, Descriptor] = {}
     for layer in layers:
@@ -214,7 +259,7 @@ def _contents(tree: Tree, layers: tuple[Descriptor, ...]) -> Mapping[Digest, Des
         if (known.digest, known.size) != (layer.digest, layer.size):
             raise malformed("two layers contradict each other about one file")
     contents = {}
-    for entry in tree.files:
+    for entry in entries:
         content = found.get(entry.blake3)
         if content is None or content.size != entry.size:
             raise malformed("it lacks a file of its tree, or has one of another size")

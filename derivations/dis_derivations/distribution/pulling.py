@@ -24,6 +24,7 @@ from dis_derivations.registry.errors import RegistryMismatchError
 from dis_derivations.registry.reference import RegistryReference
 from dis_derivations.trust.claim import Claim
 from dis_derivations.trust.policy import Decision
+from dis_derivations.trust.signed_document import SignedDocument
 from dis_store import Root, Store
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import DisError, InvalidInputError
@@ -79,6 +80,7 @@ class PullPlan:
         blobs = {}
         for each in self.missing.values():
             found = list(each.contents.values())
+            found += [part for parts in each.parts.values() for part in parts]
             if each.archive is not None:
                 found.append(each.archive)
             blobs.update({blob.digest: blob.size for blob in found})
@@ -271,15 +273,27 @@ def distrust(
 
 
 def note_build(store: Store, derivation: Derivation, build: TravellingBuild) -> None:
-    """Record a build that is believed, unless the store knows it, or knows these outputs of its key already."""
+    """Record a build that is believed, unless the store knows it, or knows these outputs of its key already.
+
+    Of what came with it as signatures, what is no signed document at all is left behind.
+    """
     record = build.realisation
     known = store.realisations(record.key)
     if not any(each.build == record.build or each.outputs == record.outputs for each in known):
         store.add_realisation(record)
     for envelope in build.envelopes:
-        store.add_signature(record.key, envelope)
+        if _is_signed_document(envelope):
+            store.add_signature(record.key, envelope)
     if (chosen := store.chosen(record.key)) is not None:
         store.remember_outputs({derivation.digest: chosen.outputs})
+
+
+def _is_signed_document(data: bytes) -> bool:
+    try:
+        SignedDocument.decode(data).envelope.statement_payload()
+    except DisError:
+        return False
+    return True
 
 
 def root_of(plan: PullPlan, store: Store, label: str) -> Root:

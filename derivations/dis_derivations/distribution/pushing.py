@@ -5,12 +5,14 @@ Whoever pulls at the same time sees the closure that was there before, or the wh
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
 from dis_derivations.distribution import layout
 from dis_derivations.distribution.build_records import BuildRecords
 from dis_derivations.distribution.claim_tags import push_claims
+from dis_derivations.distribution.file_parts import FilePart, parts_of_files
 from dis_derivations.distribution.files_archive import FilesArchive
 from dis_derivations.distribution.kept import Kept, NamedObject
 from dis_derivations.distribution.object_documents import encode_object, needs_archive
@@ -107,16 +109,28 @@ class Pushed:
 
 
 def plan_push(
-    store: Store, kept: Kept, reference: RegistryReference, stop: Stop | None = None
+    store: Store,
+    kept: Kept,
+    reference: RegistryReference,
+    stop: Stop | None = None,
+    *,
+    in_parts: bool = False,
 ) -> PushPlan:
     """Return what a closure is in a registry; nothing is asked of one.
+
+    Args:
+        store: The store.
+        kept: What is sent.
+        reference: Where it goes, with a tag.
+        stop: Set when the user asks to stop.
+        in_parts: Whether all large files travel in parts, and not only the largest.
 
     Raises:
         RegistryReferenceError: The tag leaves no room for those of the parts.
         IntegrityError: Something is not in the store, or not whole.
     """
     check = (stop or Stop()).check
-    parts = [_object_part(store, each, check) for each in kept.objects]
+    parts = [_object_part(store, each, check, in_parts=in_parts) for each in kept.objects]
     parts.append(_records_part(kept.records))
     for part in parts:
         layout_tag = layout.child_tag(str(reference.tag), part.name)
@@ -129,21 +143,31 @@ def plan_push(
     return PushPlan(reference, tuple(parts), index.encode(), kept.records)
 
 
-def _object_part(store: Store, named: NamedObject, check: Callable[[], None]) -> Part:
+def _object_part(
+    store: Store, named: NamedObject, check: Callable[[], None], *, in_parts: bool
+) -> Part:
     check()
     digest = named.digest
     tree = store.tree(digest)
     blobs: list[Blob] = []
     described = None
+    parts: dict[Digest, tuple[FilePart, ...]] = {}
     if needs_archive(tree, named.kind):
         archive = FilesArchive(store, digest)
         described = archive.descriptor(check)
         blobs.append(archive.blob(described))
     else:
+        parts = parts_of_files(store, tree, check, wanted=in_parts)
         for entry in tree.files:
             path = store.object_path(digest) / entry.path
-            blobs.append(blob_of_file(path, _sha256(store, entry.blake3), entry.size))
-    encoded = encode_object(tree, named.kind, lambda each: _sha256(store, each), described)
+            if entry.blake3 in parts:
+                blobs += [
+                    blob_of_file(path, part.sha256, part.size, part.offset)
+                    for part in parts[entry.blake3]
+                ]
+            else:
+                blobs.append(blob_of_file(path, _sha256(store, entry.blake3), entry.size))
+    encoded = encode_object(tree, named.kind, partial(_sha256, store), described, parts)
     blobs += map(blob_of_bytes, encoded.small)
     return _part(
         named.name, named.kind, (layout.object_tag(digest),), encoded.manifest, blobs, digest

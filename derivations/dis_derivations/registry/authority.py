@@ -121,7 +121,7 @@ class Authority:
             if state.bearer is not None:
                 return {"Authorization": f"Bearer {self._token(scope).value}"}
             login = self._login() if state.basic else None
-            return {} if login is None else {"Authorization": login.basic}
+            return {} if login is None or login.is_identity else {"Authorization": login.basic}
 
     def learn(
         self, address: Address, reach: Reach, headers: Any, sent: Mapping[str, str], scope: Scope
@@ -149,7 +149,8 @@ class Authority:
                 return True
             if not sent and any(each.scheme == "basic" for each in offered):
                 state.basic = True
-                return self._login() is not None
+                login = self._login()
+                return login is not None and not login.is_identity
             return False
 
     def _login(self) -> Login | None:
@@ -174,18 +175,28 @@ class Authority:
         state.withheld = ""
         if login is not None and not self._may_know(realm):
             state.withheld, login = f"{realm.scheme}://{realm.place}", None
-        asked = [("service", state.bearer.service)] if state.bearer.service else []
-        asked += [("scope", part) for part in scope.parts]
-        query = "&".join(part for part in (realm.query, urlencode(asked)) if part)
-        headers = {"User-Agent": f"dis/{VERSION}", "Accept-Encoding": "identity"}
-        if login is not None:
-            headers["Authorization"] = login.basic
-        allowed = ANYWHERE if self._may_know(realm) else reachable_from(state.reach)
-        response, _ = self._connections.send("GET", replace(realm, query=query), headers, allowed)
+        response = self._ask(realm, state.bearer.service, scope, login)
         try:
             return self._read_token(response, realm, login)
         finally:
             response.close()
+
+    def _ask(self, realm: Address, service: str, scope: Scope, login: Login | None) -> Any:
+        """Ask for a token: with an identity token by OAuth 2, which puts it into the body."""
+        asked = [("service", service)] if service else []
+        headers = {"User-Agent": f"dis/{VERSION}", "Accept-Encoding": "identity"}
+        allowed = ANYWHERE if self._may_know(realm) else reachable_from(self._state.reach)
+        if login is not None and login.is_identity:
+            asked += [("grant_type", "refresh_token"), ("client_id", "dis")]
+            asked += [("scope", " ".join(scope.parts)), ("refresh_token", login.password)]
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            body = urlencode(asked).encode()
+            return self._connections.send("POST", realm, headers, allowed, body)[0]
+        asked += [("scope", part) for part in scope.parts]
+        query = "&".join(part for part in (realm.query, urlencode(asked)) if part)
+        if login is not None:
+            headers["Authorization"] = login.basic
+        return self._connections.send("GET", replace(realm, query=query), headers, allowed)[0]
 
     def _may_know(self, realm: Address) -> bool:
         own = self._origin

@@ -21,6 +21,8 @@ from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 _HUB_KEY = "https://index.docker.io/v1/"
 _HELPER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HELPER_SECONDS = 30.0
+# What helpers say in the place of a name: https://github.com/docker/docker-credential-helpers.
+_IDENTITY_USER = "<token>"
 _LONGEST_FILE = 4 << 20
 # Where well-known registries let their users prove who they are.
 _KNOWN_REALMS = {
@@ -32,10 +34,17 @@ Origin = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Login:
-    """A name and its password."""
+    """A name and its password.
+
+    Attributes:
+        user: The name.
+        password: What proves it.
+        is_identity: Whether that is an identity token, as `az acr login` leaves one: servers for tokens alone take it.
+    """
 
     user: str
     password: str = field(repr=False)
+    is_identity: bool = False
 
     @property
     def basic(self) -> str:
@@ -83,8 +92,11 @@ class CredentialStore:
         entry = _member(config, "auths").get(key)
         helper = _member(config, "credHelpers").get(key)
         # In the order of Docker and oras: what the file holds itself, the helper of the host, the one of all hosts.
-        if isinstance(entry, Mapping) and isinstance(entry.get("auth"), str) and entry["auth"]:
-            return _decoded(entry["auth"], self.path)
+        if isinstance(entry, Mapping):
+            if isinstance(entry.get("identitytoken"), str) and entry["identitytoken"]:
+                return Login("", entry["identitytoken"], is_identity=True)
+            if isinstance(entry.get("auth"), str) and entry["auth"]:
+                return _decoded(entry["auth"], self.path)
         helper = helper or config.get("credsStore")
         return None if not helper else self._ask_helper(str(helper), key)
 
@@ -205,7 +217,8 @@ class CredentialStore:
             return None
         try:
             document = json.loads(answer)
-            return Login(str(document["Username"]), str(document["Secret"]))
+            user = str(document["Username"])
+            return Login(user, str(document["Secret"]), is_identity=user == _IDENTITY_USER)
         except (ValueError, KeyError, TypeError):
             raise _helper_failed(helper, "its answer makes no sense") from None
 

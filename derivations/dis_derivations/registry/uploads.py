@@ -63,12 +63,15 @@ def blob_of_bytes(data: bytes) -> Blob:
     return Blob(Sha256.of(data), len(data), lambda start, end: [data[start:end]])
 
 
-def blob_of_file(path: Path, digest: Sha256, size: int) -> Blob:
-    """Return a file as a blob; the registry itself finds out if it is not what its digest says."""
+def blob_of_file(path: Path, digest: Sha256, size: int, offset: int = 0) -> Blob:
+    """Return a file, or its bytes from a position on, as a blob.
+
+    The registry itself finds out if they are not what their digest says.
+    """
 
     def read(start: int, end: int) -> Iterator[bytes]:
         with path.open("rb", buffering=0) as file:
-            file.seek(start)
+            file.seek(offset + start)
             left = end - start
             while left and (piece := file.read(min(left, _PIECE))):
                 left -= len(piece)

@@ -32,7 +32,7 @@ from dis_store import FileEntry, ReferenceEntry, Store, Tree
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import IntegrityError
 from dis_store.writing.work_space import work_space
-from tiny_runs import realise, write_manifest
+from tiny_runs import Built
 
 SHA = Sha256(f"sha256:{'5' * 64}")
 _NAMES = st.lists(
@@ -184,15 +184,11 @@ def test_an_object_of_many_files_travels_as_one_archive(
         assert (found.tree, found.archive) == (tree, described)
 
 
-def test_the_builds_of_a_run_travel_without_who_made_them(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "store") as store:
-        run = realise(store, write_manifest(tmp_path / "work"))
-        root = store.root(run.roots[0])
-        assert root is not None
-        kept = kept_by(store, root, outputs_only=False)
-        data = kept.records.encode()
-        narrow = kept_by(store, root, outputs_only=True)
-        names = {record.host for record in store.builds_of(run.main_output)}
+def test_the_builds_of_a_run_travel_without_who_made_them(built: Built) -> None:
+    kept = kept_by(built.store, built.root, outputs_only=False)
+    data = kept.records.encode()
+    narrow = kept_by(built.store, built.root, outputs_only=True)
+    names = {record.host for record in built.store.builds_of(built.root.object)}
 
     assert BuildRecords.decode(data).encode() == data
     assert {each.name for each in kept.objects} >= {

@@ -2,8 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,37 +30,14 @@ from dis_derivations.registry.reference import (
 )
 from dis_derivations.trust.policy import TrustedKey, TrustPolicy, accept_claim
 from dis_derivations.trust.private_key import PrivateKey
-from dis_derivations.trust.signing import builds_under, sign_builds
+from dis_derivations.trust.signing import builds_under, payloads_of
+from dis_derivations.trust.statement import PAYLOAD_TYPE
 from dis_store import Root, Store
 from dis_store.digest import Digest
 from dis_store.errors import DisError, InterruptedBuildError
 from real_registry import RealRegistry, need, running_registry
 from small_closures import files_of, kept_closure
-from tiny_runs import realise, write_manifest
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRegistry]:
-    with running_registry(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture
-def client(tmp_path: Path) -> Iterator[RegistryClient]:
-    with RegistryClient({"HOME": str(tmp_path)}) as opened:
-        yield opened
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "here") as store:
-        yield store
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "there") as store:
-        yield store
+from tiny_runs import Built, realise
 
 
 def place_in(registry: RealRegistry, name: str) -> RegistryReference:
@@ -235,29 +211,6 @@ def test_what_is_no_closure_is_refused_and_what_is_not_there_is_said_to_be_missi
     assert missing.value.is_missing
 
 
-@dataclass(frozen=True)
-class Built:
-    """A run of a tiny model in a store."""
-
-    store: Store
-    root: Root
-    config: Path
-
-
-def build(directory: Path, store: Store) -> Built:
-    config = write_manifest(directory / "work")
-    root = store.root(realise(store, config).roots[0])
-    assert root is not None
-    return Built(store, root, config)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
-    path = tmp_path_factory.mktemp("built")
-    with Store.open(path / "store") as store:
-        yield build(path, store)
-
-
 def test_after_a_pull_that_is_believed_nothing_is_left_to_be_built(
     registry: RealRegistry,
     client: RegistryClient,
@@ -300,15 +253,29 @@ def test_builds_that_nobody_signed_are_left_out_but_for_those_that_prove_themsel
     assert there.is_valid(built.root.object)
 
 
+def signed_by(key: PrivateKey, built: Built, *more: bytes) -> Kept:
+    """Return what a run keeps, with signatures of its builds that the store itself does not have."""
+    assert built.root.key is not None
+    envelopes = {
+        build.record.key: [key.sign(each, PAYLOAD_TYPE) for each in payloads_of(built.store, build)]
+        for build in builds_under(built.store, built.root.key)
+        if not build.obstacle
+    }
+    kept = kept_by(built.store, built.root, outputs_only=False)
+    builds = tuple(
+        replace(each, envelopes=(*envelopes.get(each.realisation.key, ()), *more))
+        for each in kept.records.builds
+    )
+    return replace(kept, records=replace(kept.records, builds=builds))
+
+
 def test_builds_that_a_trusted_key_signed_are_believed(
-    registry: RealRegistry, client: RegistryClient, here: Store, there: Store, tmp_path: Path
+    registry: RealRegistry, client: RegistryClient, there: Store, built: Built
 ) -> None:
-    run = build(tmp_path, here).root
     key, stranger = PrivateKey.generate(), PrivateKey.generate()
-    assert run.key is not None
-    sign_builds(here, list(builds_under(here, run.key)), key)
+    kept = signed_by(key, built)
     place = place_in(registry, "signed:one")
-    push(here, client, kept_by(here, run, outputs_only=False), place)
+    push(built.store, client, kept, place)
 
     def trusting(trusted: PrivateKey) -> AcceptClaim:
         keys = (TrustedKey("builder", trusted.public),)
@@ -318,9 +285,26 @@ def test_builds_that_a_trusted_key_signed_are_believed(
 
     assert len(fetch(there, client, place, trusting(stranger)).refused) == 4
     assert fetch(there, client, place, trusting(key)).refused == ()
-    assert there.signatures(run.key) == here.signatures(run.key)
+    assert built.root.key is not None
+    (run,) = (each for each in kept.records.builds if each.realisation.key == built.root.key)
+    assert set(there.signatures(built.root.key).values()) == set(run.envelopes)
     tags = client.tags(place)
     assert any(key.public.fingerprint.hex[:32] in tag for tag in tags)
+
+
+def test_of_what_comes_as_signatures_only_signed_documents_are_kept(
+    registry: RealRegistry, client: RegistryClient, there: Store, built: Built
+) -> None:
+    rubbish = (b"{}", b"[]", b'{"payload":"x"}', b'"text"', b"1")
+    kept = signed_by(PrivateKey.generate(), built, *rubbish)
+    place = place_in(registry, "rubbish:one")
+    push(built.store, client, kept, place)
+
+    assert fetch(there, client, place, accept_all).refused == ()
+
+    for build in kept.records.builds:
+        found = set(there.signatures(build.realisation.key).values())
+        assert found == set(build.envelopes) - set(rubbish)
 
 
 def skopeo(*arguments: str) -> str:

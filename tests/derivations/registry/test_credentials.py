@@ -50,6 +50,14 @@ def _found_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
 
+def test_an_identity_token_comes_before_the_password_beside_it(tmp_path: Path) -> None:
+    entry = {**auth("00000000", ""), "identitytoken": "an identity"}
+    store = store_with(tmp_path, {"auths": {"a.example": entry}})
+
+    assert store.login("a.example") == Login("", "an identity", is_identity=True)
+    assert "an identity" not in repr(store.login("a.example"))
+
+
 def test_a_password_is_for_its_host_and_port_alone(tmp_path: Path) -> None:
     store = store_with(tmp_path, {"auths": {"a.example:5000": auth("me", "pass:word")}})
 

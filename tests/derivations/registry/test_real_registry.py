@@ -1,6 +1,7 @@
 """The client against Debian's docker-registry."""
 
 import hashlib
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -349,6 +350,32 @@ def test_a_token_that_has_expired_is_fetched_again(tokens: TokenServer, tmp_path
             assert client.has_blob(place, digest)
     assert 1 <= refused < 6
     assert len(tokens.headers) > refused
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_identity_token_goes_to_the_server_for_tokens_alone_and_in_the_body(
+    tokens: TokenServer, tmp_path: Path, known: bool
+) -> None:
+    tokens.identities = {"an identity" if known else "another"}
+    settings = Settings(token=tokens.settings(tmp_path / "issuer"))
+    agreed = frozenset({parse_address(tokens.realm).origin})
+    with running_registry(tmp_path / "registry", settings) as registry:
+        entry = {"auth": "MDAwMDA6", "identitytoken": "an identity"}
+        path = tmp_path / ".docker" / "config.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps({"auths": {registry.host: entry}}), "utf-8")
+        place = reference_to(registry, "identity")
+        with RegistryClient({"HOME": str(tmp_path)}) as client, pytest.raises(RegistryRefusedError):
+            client.push_bytes(place, b"nobody agreed to this server")
+        assert tokens.shown == []
+        with RegistryClient({"HOME": str(tmp_path)}, agreed=agreed) as client:
+            if known:
+                assert client.has_blob(place, client.push_bytes(place, b"x"))
+            else:
+                with pytest.raises(RegistryRefusedError):
+                    client.push_bytes(place, b"x")
+    assert set(tokens.headers) == {None}
+    assert set(tokens.shown) == {"an identity"}
 
 
 def test_the_password_is_in_no_error_and_in_no_file_but_its_own(
