@@ -115,16 +115,16 @@ def test_a_rebuild_that_differs_is_1_and_keeps_and_compares_everything(
 
 def make_the_engine_answer_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in for an engine whose arithmetic does not repeat."""
-    from dis_derivations.builders import generation
+    from dis_derivations.builders import recorded_generation
 
-    honest = generation._tokens_document
+    honest = recorded_generation._tokens_document
 
     def altered(sequences: list[object]) -> bytes:
         document = json.loads(honest(sequences))  # type: ignore[arg-type]
         document["sequences"][0]["output_token_ids"][0] += 1
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
-    monkeypatch.setattr(generation, "_tokens_document", altered)
+    monkeypatch.setattr(recorded_generation, "_tokens_document", altered)
 
 
 @pytest.mark.parametrize("name", ["a/b", "-x", ".hidden", "x.json", ""])

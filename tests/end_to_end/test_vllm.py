@@ -110,6 +110,44 @@ class TestReal:
         assert facts["instruction_set"]["aten"] == "avx2"
         assert facts["instruction_set"]["onednn"] == "avx2"
 
+    def test_a_run_in_shards_loads_vllm_once_and_begins_with_those_of_a_shorter_run(
+        self, realised: Realised, tmp_path: Path
+    ) -> None:
+        config = manifest(tmp_path / "long")
+        prompts = tuple(f"abba {number}" for number in range(136))
+        (config.parent / "prompts.txt").write_text("\n".join(prompts) + "\n", "utf-8")
+        options = ("--set", "inference.n_prompts=136", "--set", "metadata.name=long")
+        found = realised.dis("realize", config, *options, "--name", "long")
+        said = realised.dis("log", "long").stdout
+        assert "136 requests in 2 shards" in said
+        assert (said.count("vllm started"), said.count("engine loaded already")) == (1, 1)
+        steps = realised.dis("cat", "long", "engine_trace.jsonl").stdout.splitlines()
+        assert [json.loads(line)["step"] for line in steps] == list(range(len(steps)))
+        shorter = ("--set", "inference.n_prompts=128", "--set", "metadata.name=long")
+        planned = realised.dis("realize", config, *shorter, "--json", "--dry-run").json
+        assert "generation" in [build["builder"] for build in planned["builds"]]
+        again = realised.dis("realize", config, *shorter, "--name", "shorter")
+        assert "importing vLLM" not in again.stderr
+        assert found.stdout != again.stdout
+
+    def test_of_a_batch_size_and_an_instruction_set_bisection_finds_the_batch_size(
+        self, realised: Realised
+    ) -> None:
+        # In bfloat16 the batch size changes bits; the cap on PyTorch's own kernels does not.
+        narrow = ("--set", "vllm.engine_args.dtype=bfloat16")
+        changed = ("inference.batching.max_num_seqs=1", "vllm.env.ATEN_CPU_CAPABILITY=avx2")
+        realised.realise("narrow", *narrow)
+        realised.realise("changed", *narrow, *(f"--set={each}" for each in changed))
+        named = realised.dis.having(extra={})
+        found = named(
+            *("bisect", "narrow", "changed", "--observable", "logits", "--json"),
+            *("--vllm-python", str(vllm_python())),
+        ).json
+        outcomes = {tuple(each["from_b"]): each["outcome"] for each in found["experiments"]}
+        assert found["guilty"] == ["/inference/batching/max_num_seqs"]
+        assert outcomes["/vllm/env",] == "agrees"
+        assert outcomes["/inference/batching/max_num_seqs",] == "parts"
+
     def test_what_is_known_is_not_run_again(self, realised: Realised) -> None:
         assert realised.realise("again")["cached"] is True
 

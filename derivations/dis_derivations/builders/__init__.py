@@ -13,14 +13,18 @@ def standard_builders() -> Mapping[str, Builder]:
     from dis_derivations.builders.generation import GenerationBuilder
     from dis_derivations.builders.gguf import GgufBuilder
     from dis_derivations.builders.requests import RequestsBuilder
+    from dis_derivations.builders.requests_slice import RequestsSliceBuilder
     from dis_derivations.builders.run import RunBuilder
+    from dis_derivations.probing.builder import ProbeBuilder
 
     return {
         "files": FilesBuilder(),
         "gguf": GgufBuilder(),
         "environment": EnvironmentBuilder(),
         "requests": RequestsBuilder(),
+        "requests_slice": RequestsSliceBuilder(),
         "closure": ClosureBuilder(),
         "generation": GenerationBuilder(),
         "run": RunBuilder(),
+        "probe": ProbeBuilder(),
     }

@@ -3,15 +3,25 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.builders.closure import ENVIRONMENT_DIRECTORY
 from dis_derivations.engines.protocol import Batching, Engine
-from dis_derivations.engines.registry import engine_kind
+from dis_derivations.engines.registry import (
+    MOCK,
+    REFERENCE,
+    SERVER,
+    TRANSFORMERS,
+    VLLM,
+    engine_kind,
+)
 from dis_derivations.environments.document import DOCUMENT
 from dis_derivations.realisation.building import BuildContext
 from dis_store.digest import Digest
 from dis_store.errors import UnfitEnvironmentError
+
+if TYPE_CHECKING:
+    from dis_derivations.engines.child.launching import Surroundings
 
 ENGINE_LOG = "engine.log"
 
@@ -38,28 +48,42 @@ def opened_engine(
     """
     spec = document["engine"]
     kind = engine_kind(spec["name"])  # refuses an engine that this version does not have
-    if not kind.has_process:
-        from dis_derivations.engines.reference.engine import open_reference_engine
-
-        yield open_reference_engine(files, max_model_len=spec["settings"].get("max_model_len"))
-        return
-    from dis_derivations.engines.vllm.opening import (
-        DEFAULT_PATIENCE,
-        NUMERICS_VERSION,
-        Surroundings,
-        open_vllm,
-    )
-
-    if spec["numerics"] != NUMERICS_VERSION:
+    length = spec["settings"].get("max_model_len")
+    if kind.name != REFERENCE.name and spec["numerics"] != kind.numerics:
         raise UnfitEnvironmentError(
             f"the closure is for version {spec['numerics']} of the engine {kind.name}",
-            cause=f"this version of dis has version {NUMERICS_VERSION}",
+            cause=f"this version of dis has version {kind.numerics}",
         )
+    if kind.name == MOCK.name:
+        from dis_derivations.engines.mock.engine import open_mock_engine
+
+        yield open_mock_engine(files, max_model_len=length)
+    elif kind.name == SERVER.name:
+        yield _server(context, document, files)
+    elif kind.name == TRANSFORMERS.name:
+        from dis_derivations.engines.transformers.opening import open_transformers
+
+        with open_transformers(spec, files, _surroundings(context)) as transformers:
+            yield transformers
+    elif kind.name == VLLM.name:
+        from dis_derivations.engines.vllm.opening import open_vllm
+
+        with open_vllm(spec, files, batching, _surroundings(context)) as vllm:
+            yield vllm
+    else:
+        from dis_derivations.engines.reference.engine import open_reference_engine
+
+        yield open_reference_engine(files, max_model_len=length)
+
+
+def _surroundings(context: BuildContext) -> "Surroundings":
+    """Return where the worker of a build runs."""
+    from dis_derivations.engines.child.launching import DEFAULT_PATIENCE, Surroundings
 
     def keep_output(output: bytes) -> None:
         context.log_files[ENGINE_LOG] = output
 
-    surroundings = Surroundings(
+    return Surroundings(
         interpreter=Path(context.hints["engine_python"]),
         environment=_environment(context, context.inputs["closure"].object),
         platform={"class": context.derivation.platform, "facts": dict(context.platform_facts)},
@@ -68,8 +92,17 @@ def opened_engine(
         note=context.log.write,
         keep_output=keep_output,
     )
-    with open_vllm(spec, files, batching, surroundings) as engine:
-        yield engine
+
+
+def _server(
+    context: BuildContext, document: Mapping[str, Any], files: Mapping[str, Path]
+) -> Engine:
+    from dis_derivations.engines.openai_compatible.asking import Server
+    from dis_derivations.engines.openai_compatible.engine import DEFAULT_PATIENCE, open_server
+
+    patience = float(context.hints.get("patience") or DEFAULT_PATIENCE)
+    server = Server.at(context.hints["base_url"], patience, context.check_interrupted)
+    return open_server(document["engine"], files, document["environment"], server)
 
 
 def _environment(context: BuildContext, closure: Digest) -> Path | None:

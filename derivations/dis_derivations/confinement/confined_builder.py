@@ -1,7 +1,7 @@
 """Builders whose builds are made without a network, and fail when they try to use it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dis_derivations.confinement.attempt import Attempt
@@ -9,8 +9,9 @@ from dis_derivations.confinement.confined_process import ConfinedProcess, Ending
 from dis_derivations.confinement.errors import NetworkAttemptError
 from dis_derivations.confinement.wire import failure_of, files_of, order_of
 from dis_derivations.realisation.events import Measure
+from dis_derivations.realisation.recorded_user import recorded_user
 from dis_derivations.runs.run_directory import RUN_LOG
-from dis_store import canonical_json, strict_json
+from dis_store import Realisation, canonical_json, strict_json
 from dis_store.digest import Digest
 from dis_store.errors import BuildError, DisError
 
@@ -67,7 +68,13 @@ def _listener(context: "BuildContext") -> Listener:
     def report(text: str, measures: list[list[Any]]) -> None:
         context.report(text, tuple(Measure(*measure) for measure in measures))
 
-    return Listener(context.log.write, report, context.cancelled)
+    def record(document: str) -> None:
+        """Keep the record of a build that was made on the way; it was the work of who runs this process."""
+        made = Realisation.decode(document.encode(), name="the record of a build")
+        context.store.protect_all(made.outputs.values())
+        context.record(replace(made, user=recorded_user()))
+
+    return Listener(context.log.write, report, context.cancelled, record)
 
 
 def _check(context: "BuildContext", ending: Ending, process: ConfinedProcess) -> None:

@@ -35,11 +35,13 @@ class Listener:
         log: Told each line of its log.
         report: Told how far it has come.
         cancelled: Asked whether it is to end.
+        record: Given the record of each build that was made on the way, if nothing was tried until then.
     """
 
     log: Callable[[str], None]
     report: Callable[[str, list[list[Any]]], None]
     cancelled: Callable[[], bool]
+    record: Callable[[str], object] = lambda _record: None
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ class ConfinedProcess:
                 if not readable:
                     continue
                 message = channel.receive()
-                if message is None or not _is_news(message, listener):
+                attempts.update(dict.fromkeys(self._started.witness.take()))
+                if message is None or not _is_news(message, listener, blameless=not attempts):
                     break
         except OSError:
             message = None
@@ -168,13 +171,16 @@ class ConfinedProcess:
             os.killpg(self._started.process.pid, signal.SIGKILL)
 
 
-def _is_news(message: Mapping[str, Any], listener: Listener) -> bool:
+def _is_news(message: Mapping[str, Any], listener: Listener, *, blameless: bool) -> bool:
     """Pass on what is told of a build that goes on; return False for the last message of one."""
     match message["message"]:
         case "log":
             listener.log(message["line"])
         case "progress":
             listener.report(message["text"], message["measures"])
+        case "record":
+            if blameless:
+                listener.record(message["realisation"])
         case _:
             return False
     return True

@@ -17,7 +17,7 @@ from dis_store.errors import DisError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from dis_derivations.realisation.building import BuildContext
-    from dis_store import Store, TreeWriter
+    from dis_store import Realisation, Store, TreeWriter
 
 _Order = tuple[dict[str, Any], threading.Event]
 
@@ -85,6 +85,9 @@ def _context(
         amounts = [[each.unit, each.done, each.total] for each in measures]
         channel.send({"message": "progress", "text": text, "measures": amounts})
 
+    def keep_record(realisation: "Realisation") -> None:
+        channel.send({"message": "record", "realisation": realisation.encode().decode()})
+
     return BuildContext(
         store=store,
         derivation=Derivation.decode(order["derivation"].encode()),
@@ -102,6 +105,7 @@ def _context(
         cancelled=stop.is_set,
         report=report,
         is_rebuild=order["is_rebuild"],
+        keep_record=keep_record,
     )
 
 

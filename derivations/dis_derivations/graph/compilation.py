@@ -20,6 +20,7 @@ from dis_derivations.environments.compilation import environment_derivations
 from dis_derivations.graph.derivation import Derivation, OutputReference
 from dis_derivations.graph.engine_process import EngineEnvironment, closure_members
 from dis_derivations.graph.graph import Graph, graph_of
+from dis_derivations.graph.sharding import OCCASION, division
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.unverified_digests import MEMBER, UnverifiedDigests
 from dis_derivations.manifest.artifact_groups import (
@@ -234,8 +235,9 @@ def _generation(
     # A captured trace shows the batches, so then they count whatever the engine.
     if engine.batching_counts or capture["engine_trace"]:
         args["batching"] = batching(document)
+    args |= division(document, capture, batching(document)["max_num_seqs"])
     if occasion is not None:
-        args["occasion"] = occasion
+        args[OCCASION] = occasion
     return Derivation(
         name=f"{name}-generation",
         builder="generation",

@@ -1,11 +1,11 @@
-"""The process of an engine that is no part of dis, as far as it is part of a result's identity."""
+"""The process or the server of an engine that is no part of dis, as far as it is part of a result's identity."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dis_derivations.engines.child.environment import declared_variables
-from dis_derivations.engines.registry import EngineKind
+from dis_derivations.engines.registry import SERVER, TRANSFORMERS, EngineKind
 
 PINNED, INSTALLED = "pinned", "installed"
 
@@ -16,7 +16,8 @@ class EngineEnvironment:
 
     Attributes:
         identity: What enters the closure: `kind` (`pinned`: an object of the store, `installed`: what an interpreter
-            has, by the digest of all its files, `unpinned`: nobody knows) and what identifies it.
+            has, by the digest of all its files, `unpinned`: nobody knows, `server`: what a server tells) and what
+            identifies it.
         occasion: For an unpinned one, a word that was never used before: nothing of the store may answer for a result
             whose engine is not known.
     """
@@ -29,6 +30,10 @@ def engine_variables(engine: EngineKind, document: Mapping[str, Any]) -> dict[st
     """Return the variables of an engine's process that a manifest leads to; none for an engine that has none."""
     if not engine.has_process:
         return {}
+    if engine.name == TRANSFORMERS.name:
+        from dis_derivations.engines.transformers import settings
+
+        return settings.process_variables(declared_variables(document))
     from dis_derivations.engines.vllm.settings import process_variables
 
     return process_variables(document, declared_variables(document))
@@ -49,8 +54,9 @@ def closure_members(
         "numerics": engine.numerics,
         "settings": engine.settings(document["vllm"].get("engine_args", {})),
     }
-    if not engine.has_process:
+    if not engine.has_process and engine.name != SERVER.name:
         return {"engine": described}
-    described["variables"] = engine_variables(engine, document)
+    if engine.has_process:
+        described["variables"] = engine_variables(engine, document)
     identity = None if environment is None else dict(environment.identity)
     return {"engine": described, "environment": identity}

@@ -1,7 +1,7 @@
 """Derivations as documents to look at, by digest: of a manifest before anything is built, or from a store."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,30 @@ from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from dis_derivations.graph.engine_process import EngineEnvironment
+    from dis_derivations.lock.document import Lock
     from dis_store import Store
 
 
 def derivations_of_manifest(
-    config: Path, target: str, overrides: Sequence[str] = (), *, recursive: bool = False
+    config: Path,
+    target: str,
+    overrides: Sequence[str] = (),
+    *,
+    recursive: bool = False,
+    environment_of: "Callable[[Mapping[str, Any], Lock], EngineEnvironment | None]" = lambda *_: (
+        None
+    ),
 ) -> dict[str, Any]:
     """Return the derivation of a target, or with `recursive` all it is built from, inputs first.
+
+    Args:
+        config: The manifest.
+        target: Of which target.
+        overrides: Fields of the manifest with other values, as `a.b=value`.
+        recursive: Whether its inputs are returned as well.
+        environment_of: Tells from the manifest and its lock what an engine that is no part of dis is made of, where
+            that is known.
 
     Raises:
         InvalidInputError: The manifest or its lock is invalid, or the lock is missing or stale.
@@ -40,7 +57,8 @@ def derivations_of_manifest(
         raise InvalidInputError(
             f"the lock of {config} is stale for {', '.join(stale)}", hint=f"dis lock {config}"
         )
-    graph = compile_graph(loaded, lock)
+    environment = environment_of(loaded.document, lock)
+    graph = compile_graph(loaded, lock, engine_environment=environment)
     digest = graph.target(target)
     return _documents(
         (each, graph.derivations[each].encode())

@@ -16,6 +16,7 @@ from dis_store.errors import InterruptedBuildError
 
 if TYPE_CHECKING:
     from dis_derivations.sources.source import SourceSet
+    from dis_store import Realisation
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class BuildContext:
         cancelled: Becomes true when the user interrupts.
         report: Told how far the build has come, through `gauge`.
         is_rebuild: Whether the result is known and is made again, as evidence.
+        keep_record: Takes the records of builds that are made on the way; the store does unless it is given.
     """
 
     store: Store
@@ -95,6 +97,12 @@ class BuildContext:
     cancelled: Callable[[], bool]
     report: Report = _unheard
     is_rebuild: bool = False
+    keep_record: "Callable[[Realisation], object] | None" = None
+
+    def record(self, realisation: "Realisation") -> None:
+        """Keep the record of a build that was made on the way to this one, so that it answers for its key."""
+        keep = self.store.add_realisation if self.keep_record is None else self.keep_record
+        keep(realisation)
 
     def check_interrupted(self) -> None:
         """Raise if the user asked to stop; builders call it between pieces of work.

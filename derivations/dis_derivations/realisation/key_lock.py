@@ -1,10 +1,9 @@
 """Being the only builder of a key, after a wait that an interruption can end."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dis_store import Store
 from dis_store.digest import Digest
@@ -18,13 +17,21 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_TRIES = 0.1
 
 
+class Stop(Protocol):
+    """What can end a wait, as `threading.Event` does."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for at most so many seconds; return whether the wait is to end."""
+        ...
+
+
 class _HeldElsewhereError(Exception):
     """Somebody else holds the lock now."""
 
 
 @contextmanager
 def sole_builder(
-    store: Store, key: Digest, stop: threading.Event, on_wait: Callable[["LockHolder"], None]
+    store: Store, key: Digest, stop: Stop, on_wait: Callable[["LockHolder"], None]
 ) -> Iterator[None]:
     """Hold the build lock of `key` for the time of a block.
 

@@ -1,10 +1,8 @@
 """Realise a derivation: recall what the store knows, build the rest in parallel, remember every build."""
 
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +11,13 @@ from dis_derivations.graph.graph import Graph
 from dis_derivations.graph.keys import build_key
 from dis_derivations.realisation import platform_facts
 from dis_derivations.realisation.build_logs import keep_log_of_failure, register_log
+from dis_derivations.realisation.build_record import build_record
 from dis_derivations.realisation.building import BuildContext, Builder, BuildLog, RealisedInput
 from dis_derivations.realisation.events import Event, EventKind, Measure, Reporter
 from dis_derivations.realisation.key_lock import sole_builder
-from dis_derivations.realisation.recorded_user import recorded_user
 from dis_derivations.realisation.schedule import Schedule
 from dis_derivations.realisation.silence import silent
-from dis_store import Input, Realisation, Store
+from dis_store import Realisation, Store
 from dis_store.digest import Digest
 from dis_store.errors import DisError, UnfitEnvironmentError
 
@@ -316,7 +314,7 @@ class Realiser:
             self._built = True
             return Realised(
                 digest,
-                self._run_builder(digest, derivation, key, inputs, is_rebuild=force),
+                self._run_builder(derivation, key, inputs, is_rebuild=force),
                 cached=False,
             )
 
@@ -328,7 +326,6 @@ class Realiser:
 
     def _run_builder(
         self,
-        digest: Digest,
         derivation: Derivation,
         key: Digest,
         inputs: Mapping[str, RealisedInput],
@@ -362,25 +359,7 @@ class Realiser:
             self._report("failed", derivation.name, failure.what, seconds=log.seconds())
             keep_log_of_failure(context, failure)
             raise
-        realisation = self._store.add_realisation(
-            Realisation(
-                key=key,
-                builder=derivation.builder,
-                outputs=outputs,
-                compared=derivation.compared,
-                inputs={
-                    name: Input(object=source.object, key=source.key)
-                    for name, source in inputs.items()
-                },
-                derivation=digest,
-                platform={"class": derivation.platform, "facts": dict(context.platform_facts)},
-                origin="built",
-                started_at=log.started_at,
-                finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-                host=socket.gethostname(),
-                user=recorded_user(),
-            )
-        )
+        realisation = self._store.add_realisation(build_record(context, key, outputs))
         self._report("done", derivation.name, seconds=log.seconds())
         return realisation
 

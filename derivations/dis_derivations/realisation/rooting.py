@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_store import Root, Store
+from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
@@ -55,22 +56,30 @@ def keep_run(store: Store, run: RealisedTarget) -> str:
 
     The name of a run whose digests were not verified says so: `<manifest name>-unverified.<8 digits>`.
     """
-    name = _automatic_name(store, run)
+    label = label_of(run.name) + (_UNVERIFIED if run.unverified is not None else "")
+    name = _automatic_name(store, label, run.main_output)
     _set(store, name, replace(_root_of(run), automatic=True))
     return name
 
 
-def _automatic_name(store: Store, run: RealisedTarget) -> str:
-    label = _label(run.name) + (_UNVERIFIED if run.unverified is not None else "")
+def keep_automatically(store: Store, label: str, digest: Digest) -> str:
+    """Root an object that no derivation made, as a run is; return the root's name, `<label>.<8 digits>`."""
+    name = _automatic_name(store, label_of(label), digest)
+    _set(store, name, Root(object=digest, automatic=True, label=label))
+    return name
+
+
+def _automatic_name(store: Store, label: str, digest: Digest) -> str:
     for digits in _DIGITS_IN_NAME:
-        name = f"{label}.{run.main_output[:digits]}"
+        name = f"{label}.{digest[:digits]}"
         known = store.root(name)
-        if known is None or known.object == run.main_output:
+        if known is None or known.object == digest:
             break
     return name
 
 
-def _label(name: str) -> str:
+def label_of(name: str) -> str:
+    """Return a name that people gave as the beginning of the name of a root."""
     label = _NOT_IN_NAMES.sub("-", name).strip("-.")[:_LONGEST_NAME] or "run"
     # A device of Windows (`con`, `aux`) is refused as a name, whatever its ending.
     return label if _is_accepted(f"{label}.0") else f"run-{label}"

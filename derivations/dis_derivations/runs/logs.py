@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from dis_store import Store
 
 BUILD_LOG = "build.log"
+# The log of a generation has the lines of the shards that it made, and refers to the logs of all.
+_OF_A_SHARD = "/shards/"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,11 @@ def build_logs(store: "Store", resolved: "Resolved") -> list[LogFile]:
         InvalidInputError: No log of it is known here.
     """
     log = _log_output(store, resolved)
-    paths = [file.path for file in store.files(log) if file.path.rpartition("/")[2] == BUILD_LOG]
+    paths = [
+        file.path
+        for file in store.files(log)
+        if file.path.rpartition("/")[2] == BUILD_LOG and _OF_A_SHARD not in f"/{file.path}"
+    ]
     if not paths:
         raise _no_log(resolved, f"the log {log[:12]} has no {BUILD_LOG}")
     return [

@@ -31,6 +31,12 @@ def tensor_name(index: int, phase: Phase, layer: int | None = None) -> str:
     return named if layer is None else f"{named}.layer.{layer:03d}"
 
 
+def renumbered(name: str, *, first: int) -> str:
+    """Return what the tensor `name` is called when the requests that it was numbered among begin at number `first`."""
+    index, _, rest = name.partition(".")
+    return f"{int(index) + first:05d}.{rest}"
+
+
 class ResultRecorder:
     """A `CaptureSink` that writes the capture files of the results; a context manager.
 

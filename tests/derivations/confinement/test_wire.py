@@ -23,7 +23,7 @@ from dis_store.errors import BuildError, DisError, InterruptedBuildError, Mismat
 
 # What is sent of a build, and what belongs to the process that makes it.
 SENT = {"store", "derivation", "inputs", "platform_facts", "hints", "observed", "is_rebuild"}
-OF_THE_PROCESS = {"sources", "log", "log_files", "cancelled", "report"}
+OF_THE_PROCESS = {"sources", "log", "log_files", "cancelled", "report", "keep_record"}
 
 
 def test_no_part_of_a_build_is_forgotten() -> None:
