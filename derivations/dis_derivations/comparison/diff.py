@@ -9,10 +9,10 @@ from dis_derivations.comparison.report import MAX_DESCRIBED, DiffReport, RunIden
 from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.comparison.tensors.tensor_file import TensorFile
 from dis_derivations.comparison.token_text import token_text
+from dis_derivations.runs.bundle import MOCK_ENGINE, SERVER
 from dis_derivations.runs.bundle_documents import CAPTURE_FILES, Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import MEMBERS, BundleReader, ObjectFiles
 
-MOCK_ENGINE = "mock"
 MOCK_NOTE = "MOCK ENGINE: these tokens come from no model; nothing here is evidence about one"
 MAX_CURVES = 64
 # So many sequences are followed for a page; one of more would be slow.
@@ -58,6 +58,11 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
     """Return what a reader of a comparison must not miss."""
     said = [MOCK_NOTE] if is_mock(found.a) or is_mock(found.b) else []
     said += [
+        f"{label}: {line}"
+        for label, bundle in (("A", found.a), ("B", found.b))
+        for line in server_departures(bundle)
+    ]
+    said += [
         f"{label}: the digests of the lock were not verified; {bundle.document.unverified.statement}"
         for label, bundle in (("A", found.a), ("B", found.b))
         if bundle.document.unverified is not None
@@ -101,6 +106,15 @@ def _parted_first(found: Examination) -> str:
 def is_mock(bundle: Bundle) -> bool:
     """Return whether a run's engine computes nothing."""
     return bundle.engine_name == MOCK_ENGINE
+
+
+def server_departures(bundle: Bundle) -> tuple[str, ...]:
+    """Return in what the server of a run is not what its manifest wants; nothing for another engine."""
+    environment = bundle.engine.get("environment")
+    if not isinstance(environment, dict) or environment.get("kind") != SERVER:
+        return ()
+    listed = environment.get("departures")
+    return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 def _divergences(found: Examination, store: ObjectFiles | None) -> tuple[Divergence, ...]:

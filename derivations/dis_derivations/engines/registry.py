@@ -70,7 +70,30 @@ VLLM = EngineKind(
     has_process=True,
     captures_activations=True,
 )
-_KINDS = {kind.name: kind for kind in (REFERENCE, VLLM)}
+TRANSFORMERS = EngineKind(
+    name="transformers",
+    numerics=1,
+    platform="cpu",
+    counting_engine_args=("attention_backend", "dtype", "max_model_len"),
+    batching_counts=False,
+    has_process=True,
+    captures_activations=True,
+)
+SERVER = EngineKind(
+    name="openai_compatible",
+    numerics=1,
+    platform="server",
+    counting_engine_args=VLLM.counting_engine_args,
+    batching_counts=True,
+)
+MOCK = EngineKind(
+    name="mock",
+    numerics=1,
+    platform="any",
+    counting_engine_args=("max_model_len",),
+    batching_counts=False,
+)
+_KINDS = {kind.name: kind for kind in (REFERENCE, VLLM, TRANSFORMERS, SERVER, MOCK)}
 
 
 def engine_kind(backend: str) -> EngineKind:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from dis_derivations.engines.registry import engine_kind
+from dis_derivations.engines.registry import SERVER, engine_kind
 from dis_derivations.environments.wheel_names import is_package
 from dis_derivations.graph.engine_process import INSTALLED, PINNED, EngineEnvironment
 from dis_derivations.lock.document import Lock
@@ -23,12 +23,12 @@ class FoundEnvironment:
     """Where an engine runs.
 
     Attributes:
-        interpreter: Its Python.
+        interpreter: Its Python; None for a server.
         environment: What enters the closure.
-        faults: Why it cannot be pinned; empty where it can.
+        faults: Why it cannot be pinned; empty where it can. For a server, in what it is not what the manifest wants.
     """
 
-    interpreter: Path
+    interpreter: Path | None
     environment: EngineEnvironment
     faults: tuple[str, ...] = ()
 
@@ -38,6 +38,8 @@ class FoundEnvironment:
             return None
         more = len(self.faults) - _SHOWN_FAULTS
         shown = "; ".join(self.faults[:_SHOWN_FAULTS]) + (f"; and {more} more" if more > 0 else "")
+        if self.interpreter is None:
+            return f"the run is graded non_conformant_software, for its server is not what the manifest wants: {shown}"
         return (
             f"what {self.interpreter} imports cannot be pinned, so the run is marked unpinned, and nothing in the "
             f"store answers for it: {shown}"
@@ -58,6 +60,8 @@ def find_engine_environment(
         UnfitEnvironmentError: No interpreter is named where one must be, or it is none.
     """
     engine = engine_kind(document["runtime"]["execution"]["backend"])
+    if engine.name == SERVER.name:
+        return _server(document)
     if not engine.has_process:
         return None
     if any(is_package(file.name) for file in lock.artifacts):
@@ -66,9 +70,23 @@ def find_engine_environment(
         raise UnfitEnvironmentError(
             f"it is not known where {engine.name} is installed",
             cause="the manifest pins no packages, and no interpreter is named",
-            hint="name the Python of an environment that has it: --vllm-python PATH, or DIS_VLLM_PYTHON",
+            hint=f"name the Python of an environment that has it: --{engine.name}-python PATH, or "
+            f"DIS_{engine.name.upper()}_PYTHON",
         )
     return _installed(interpreter)
+
+
+def _server(document: Mapping[str, Any]) -> FoundEnvironment:
+    from dis_derivations.engines.openai_compatible.asking import Server
+    from dis_derivations.engines.openai_compatible.engine import DEFAULT_PATIENCE
+    from dis_derivations.engines.openai_compatible.identity import read_server, server_identity
+
+    execution = document["runtime"]["execution"]
+    patience = float(execution.get("timeout_seconds") or DEFAULT_PATIENCE)
+    server = Server.at(execution["base_url"], patience, lambda: None)
+    told = read_server(server, (document["vllm"].get("engine_args") or {}).get("model"))
+    identity = server_identity(document, told)
+    return FoundEnvironment(None, EngineEnvironment(identity), tuple(identity["departures"]))
 
 
 def _pinned(interpreter: Path) -> FoundEnvironment:

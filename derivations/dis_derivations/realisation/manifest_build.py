@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dis_derivations.builders import standard_builders
 from dis_derivations.confinement.policy import builders_for, confinement_for
-from dis_derivations.engines.registry import engine_kind
+from dis_derivations.engines.registry import TRANSFORMERS, engine_kind
 from dis_derivations.graph.compilation import batching, compile_graph
 from dis_derivations.graph.derivation import Derivation
 from dis_derivations.graph.engine_process import engine_variables
@@ -106,7 +106,9 @@ class ManifestBuild:
         confinement: "ConfinedProcess | None" = None,
     ) -> "ManifestBuild":
         """Compile a manifest with a lock that is known to fit."""
-        found = find_engine_environment(loaded.document, used_lock.lock, request.engine_python)
+        found = find_engine_environment(
+            loaded.document, used_lock.lock, interpreter_of(loaded.document, request)
+        )
         if found is not None and (warning := found.warning()) is not None:
             reporter(Event("note", "unpinned", warning))
         graph = compile_graph(
@@ -292,9 +294,20 @@ def generation_hints(document: Mapping[str, Any], found: FoundEnvironment | None
     """Return what the builder of a generation is told that is no part of its key, as plain JSON."""
     hints: dict[str, Any] = {"batching": batching(document)}
     if found is not None:
-        hints["engine_python"] = str(found.interpreter)
-        hints["patience"] = document["runtime"]["execution"].get("timeout_seconds")
+        execution = document["runtime"]["execution"]
+        hints["patience"] = execution.get("timeout_seconds")
+        if found.interpreter is None:
+            hints["base_url"] = execution["base_url"]
+        else:
+            hints["engine_python"] = str(found.interpreter)
     return hints
+
+
+def interpreter_of(document: Mapping[str, Any], request: TargetRequest) -> Path | None:
+    """Return the interpreter that was named for the engine of a manifest; None where none was."""
+    if document["runtime"]["execution"]["backend"] == TRANSFORMERS.name:
+        return request.transformers_python
+    return request.engine_python
 
 
 def _fetched_bytes(derivation: Derivation) -> int:

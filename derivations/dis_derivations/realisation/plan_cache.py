@@ -46,7 +46,7 @@ def follows_from_files(raw: RawManifest) -> bool:
     """
     runtime = raw.document.get("runtime")
     execution = runtime.get("execution") if isinstance(runtime, dict) else None
-    return isinstance(execution, dict) and execution.get("backend") == "reference"
+    return isinstance(execution, dict) and execution.get("backend") in {"reference", "mock"}
 
 
 def recall(store: Store, key: Digest) -> RealisedTarget | None:

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.engines.registry import REFERENCE, engine_kind
+from dis_derivations.engines.registry import (
+    REFERENCE,
+    SERVER,
+    TRANSFORMERS,
+    EngineKind,
+    engine_kind,
+)
 from dis_derivations.graph.compilation import TARGETS
 from dis_derivations.lock.unverified_digests import FLAG
 from dis_derivations.manifest.artifact_groups import CONFIG, ArtifactGroup, artifact_groups
@@ -28,7 +34,7 @@ _WORKING_BYTES = 64 * 2**20
 _CONFIG_BYTES = 1 << 20
 # The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2; vLLM reads a file
 # while it fills what it computes with.
-_WEIGHT_EXPANSION = {"reference": 4.5, "vllm": 2.0}
+_WEIGHT_EXPANSION = {"reference": 4.5, "vllm": 2.0, "transformers": 2.0}
 _GENERATING = ("run", "generation")
 
 
@@ -59,8 +65,8 @@ def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
         engine = engine_kind(backend)
     except UnfitEnvironmentError as refusal:
         yield f"runtime.execution.backend: {refusal.what}"
-    if engine is not None and engine.has_process:
-        yield from _process_refusals(document, on_cpu=engine.platform_of(document) == "cpu")
+    if engine is not None:
+        yield from _engine_refusals(document, engine)
     if runtime.get("profile") == "regulated":
         yield "runtime.profile: the regulated profile is not available"
     if model.get("adapters"):
@@ -69,15 +75,36 @@ def _refusals(document: Mapping[str, Any]) -> Iterator[str]:
         yield "vllm.engine_args.trust_remote_code: no engine of this version runs a model's own code"
     captures = engine is not None and engine.captures_activations
     if capture.get("activations", {}).get("enabled") and not captures:
-        yield "capture.activations: the reference engine does not capture activations"
+        yield f"capture.activations: the {backend} engine does not capture activations"
 
 
-def _process_refusals(document: Mapping[str, Any], *, on_cpu: bool) -> Iterator[str]:
+def _engine_refusals(document: Mapping[str, Any], engine: EngineKind) -> Iterator[str]:
+    """Yield what an engine that is no part of dis is not run with."""
+    if engine.name == SERVER.name:
+        yield from _server_refusals(document["capture"])
+    if not engine.has_process:
+        return
     from dis_derivations.engines.child.environment import declared_variables, refused_variables
-    from dis_derivations.engines.vllm.settings import refused_settings
 
     yield from refused_variables(document)
-    yield from refused_settings(document, declared_variables(document), on_cpu=on_cpu)
+    declared = declared_variables(document)
+    if engine.name == TRANSFORMERS.name:
+        from dis_derivations.engines.transformers import settings
+
+        yield from settings.refused_settings(document, declared)
+        return
+    from dis_derivations.engines.vllm.settings import refused_settings
+
+    on_cpu = engine.platform_of(document) == "cpu"
+    yield from refused_settings(document, declared, on_cpu=on_cpu)
+
+
+def _server_refusals(capture: Mapping[str, Any]) -> Iterator[str]:
+    logits = capture.get("logits", {})
+    if logits.get("enabled") and logits.get("capture_prefill"):
+        yield "capture.logits.capture_prefill: a server does not tell the logits of prompts"
+    if capture.get("engine_trace", {}).get("enabled"):
+        yield "capture.engine_trace: a server does not tell what is in its batches"
 
 
 def check_target(request: TargetRequest) -> None:

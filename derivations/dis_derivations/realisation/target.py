@@ -37,8 +37,8 @@ class TargetRequest:
         rebuilds: How often to build the target again and compare.
         root: A root to give to the result, beside the automatic one of a run.
         out_link: A result link to make outside the store.
-        engine_python: The interpreter of an engine that is no part of dis. Where it lies is no part of any identity;
-            what is installed there is.
+        engine_python: The interpreter of vLLM. Where it lies is no part of any identity; what is installed there is.
+        transformers_python: The same for the engine transformers.
         substituter: Makes what is asked before anything is built; None where everything is built here.
         image_check: Refuses an image that nobody vouches for; None where nobody need.
     """
@@ -54,6 +54,7 @@ class TargetRequest:
     root: str | None = None
     out_link: Path | None = None
     engine_python: Path | None = None
+    transformers_python: Path | None = None
     substituter: "Callable[[], Substituter] | None" = None
     image_check: "ImageCheck | None" = None
 

@@ -21,6 +21,9 @@ TRACE_FILE = "engine_trace.jsonl"
 ANY_PLATFORM = "any"
 # The kind of an engine's environment that nothing pins.
 UNPINNED = "unpinned"
+# That of one that answers over the network, of which nobody knows more than it tells.
+SERVER = "server"
+MOCK_ENGINE = "mock"
 CONSTRAINTS_DO_NOT_APPLY = (
     "platform any: the same bits on every machine, so hardware constraints do not apply"
 )
@@ -99,7 +102,7 @@ def bundle_document(
         },
         "grade": grade(
             hardware_conforms=bool(hardware["conformant"]),
-            verified=unverified is None and is_pinned(engine),
+            verified=unverified is None and is_evidence(engine),
         ),
         **({} if unverified is None else {MEMBER: unverified}),
     }
@@ -108,7 +111,12 @@ def bundle_document(
 def is_pinned(engine: Mapping[str, Any]) -> bool:
     """Return whether it is known what an engine was made of; one that is part of dis always is."""
     environment = engine.get("environment")
-    return not isinstance(environment, dict) or environment.get("kind") != UNPINNED
+    return not isinstance(environment, dict) or environment.get("kind") not in {UNPINNED, SERVER}
+
+
+def is_evidence(engine: Mapping[str, Any]) -> bool:
+    """Return whether results of an engine can show anything about their manifest and lock."""
+    return engine.get("engine") != MOCK_ENGINE and is_pinned(engine)
 
 
 def grade(*, hardware_conforms: bool, verified: bool) -> str:

@@ -322,6 +322,19 @@ def test_a_mock_run_is_never_evidence(verify: Verify) -> None:
     assert report.notes[0].startswith("MOCK ENGINE")
 
 
+def test_a_server_that_is_not_what_was_wanted_is_named_and_never_conformant(
+    verify: Verify,
+) -> None:
+    environment = {"kind": "server", "departures": ["vllm.engine_args.dtype: it has 'bfloat16'"]}
+    asked = Run(engine={"engine": "openai_compatible", "numerics": 1, "environment": environment})
+
+    report = verify(asked, asked)
+
+    assert report.outputs_identical
+    assert report.grade == "non_conformant_software"
+    assert "A: vllm.engine_args.dtype: it has 'bfloat16'" in report.notes
+
+
 def test_a_tolerance_in_one_manifest_does_not_weaken_exactness_in_the_other(verify: Verify) -> None:
     loose, strict = (
         comparing(Run(logits=LOGITS), logits={"rule": "ulp", "ulp": 9}),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dis_derivations.engines.registry import engine_kind
 from dis_derivations.graph.compilation import capture_plan, compile_graph, without_extensions
 from dis_derivations.graph.graph import Graph
 from dis_derivations.lock.document import Lock, LockedFile
@@ -167,16 +168,33 @@ def test_a_lock_without_a_needed_artifact_is_refused(compiled: Compile) -> None:
         compiled(files=FILES[1:])
 
 
-@pytest.mark.parametrize("backend", ["transformers", "mock", "openai_compatible"])
-def test_an_engine_that_is_not_there_is_refused_by_name(compiled: Compile, backend: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "platform"),
+    [
+        ("reference", "any"),
+        ("mock", "any"),
+        ("transformers", "cpu"),
+        ("vllm", "cpu"),
+        ("openai_compatible", "server"),
+    ],
+)
+def test_the_engine_of_a_manifest_is_the_one_that_generates(
+    compiled: Compile, backend: str, platform: str
+) -> None:
     override = f"runtime.execution.backend={backend}"
     extra = (
         ("runtime.execution.base_url=http://127.0.0.1:8000",)
         if backend == "openai_compatible"
         else ()
     )
-    with pytest.raises(UnfitEnvironmentError, match=backend):
-        compiled(override, *extra)
+    graph = compiled(override, *extra)
+    generation = graph.derivations[graph.target("generation")]
+    assert (generation.args["engine"], generation.platform) == (backend, platform)
+
+
+def test_an_engine_that_this_version_does_not_have_is_refused_by_name() -> None:
+    with pytest.raises(UnfitEnvironmentError, match="'fancy' is not available"):
+        engine_kind("fancy")
 
 
 def test_the_graph_holds_no_path_of_this_machine(compiled: Compile) -> None:

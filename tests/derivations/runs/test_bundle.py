@@ -8,6 +8,7 @@ from dis_derivations.runs.bundle import (
     CONSTRAINTS_DO_NOT_APPLY,
     grade,
     hardware_finding,
+    is_evidence,
     is_pinned,
 )
 
@@ -53,4 +54,7 @@ def test_an_engine_that_nothing_pins_does_not_conform() -> None:
     assert is_pinned({"engine": "reference"})
     assert is_pinned({"environment": {"kind": "installed", "digest": "ab"}})
     assert not is_pinned({"environment": {"kind": "unpinned"}})
+    assert not is_pinned({"environment": {"kind": "server", "departures": []}})
+    assert not is_evidence({"engine": "mock"})
+    assert is_evidence({"engine": "reference"})
     assert grade(hardware_conforms=True, verified=False) == "non_conformant_software"

@@ -1,16 +1,18 @@
 """Starting vLLM: a directory for its worker, a clean process in the right environment, the model in it."""
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.engines.child import frames, worker_side
 from dis_derivations.engines.child.engine import ChildEngine
-from dis_derivations.engines.child.environment import worker_environment
+from dis_derivations.engines.child.launching import (
+    DEFAULT_PATIENCE,
+    Surroundings,
+    launch,
+    lay_out,
+)
 from dis_derivations.engines.child.process import Launch, WorkerProcess
 from dis_derivations.engines.protocol import (
     Batching,
@@ -24,34 +26,12 @@ from dis_derivations.engines.vllm.model_files import model_ends, read_config
 from dis_derivations.engines.vllm.request_checks import check_requests
 from dis_derivations.engines.vllm.settings import engine_arguments, overridden
 
+__all__ = ["DEFAULT_PATIENCE", "NUMERICS_VERSION", "Surroundings", "VllmEngine", "open_vllm"]
+
 NUMERICS_VERSION = 1
 """Raised whenever what dis tells vLLM changes, and with it may bits."""
 
-DEFAULT_PATIENCE = 3600.0
 _PROGRAM = Path(__file__).with_name("worker.py")
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """Where vLLM runs.
-
-    Attributes:
-        interpreter: vLLM's own Python.
-        environment: An environment of the store that it imports from; None for what is installed with the interpreter.
-        platform: The class and the facts of the platform that the result is keyed by.
-        patience: After how many seconds of silence the worker counts as hanging.
-        check: Called while waiting; raises to interrupt.
-        note: Told what the worker does, a line each.
-        keep_output: Given what the worker wrote to its standard output and error, also when it fails.
-    """
-
-    interpreter: Path
-    environment: Path | None
-    platform: Mapping[str, Any]
-    patience: float
-    check: Callable[[], None]
-    note: Callable[[str], None]
-    keep_output: Callable[[bytes], None]
 
 
 class VllmEngine:
@@ -134,47 +114,11 @@ def open_vllm(
 
 
 def _lay_out(directory: Path, files: Mapping[str, Path]) -> Path:
-    """Make the model directory of links to the store's files, and lay the worker's program beside it."""
-    model = directory / "model"
-    for name, real in files.items():
-        link = model / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(real.absolute())
-    program = directory / "program"
-    program.mkdir()
-    for source in (_PROGRAM, Path(str(frames.__file__)), Path(str(worker_side.__file__))):
-        shutil.copyfile(source, program / source.name)
-    (directory / "home").mkdir()
-    return model
+    return lay_out(directory, _PROGRAM, files)
 
 
 def _launch(directory: Path, spec: Mapping[str, Any], surroundings: Surroundings) -> Launch:
-    program = directory / "program" / _PROGRAM.name
-    facts = surroundings.platform.get("facts", {})
-    threads = facts.get("cpu", {}).get("threads")
-    # Without a number vLLM would choose one.
-    counted = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
-    declared = {**counted, **spec["variables"]}
-    variables = worker_environment(declared, directory / "home")
-    command = [str(surroundings.interpreter), "-s", "-B"]
-    if surroundings.environment is not None:
-        from dis_derivations.environments.launch import environment_command
-
-        started, added = environment_command(
-            surroundings.environment,
-            surroundings.interpreter,
-            [str(program)],
-            inherited=variables,
-        )
-        command = started[:-1]
-        variables = {**added, **{name: declared[name] for name in declared}}
-    return Launch(
-        command=command,
-        program=program,
-        environment=variables,
-        directory=directory / "home",
-        patience=surroundings.patience,
-    )
+    return launch(directory, _PROGRAM, spec, surroundings)
 
 
 def _identity(

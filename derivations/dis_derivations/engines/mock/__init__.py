@@ -1,0 +1,1 @@
+"""An engine that computes nothing: instant, the same everywhere, for load tests."""

@@ -1,0 +1,1 @@
+"""The engine `openai_compatible`: a vLLM server that runs already, asked over HTTP."""
