@@ -64,7 +64,7 @@ coverage: setup ## Measure the coverage of the whole suite
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
 bench-peers: ## Install what the benchmarks compare with; wants root
-	apt-get install --yes nix-bin curl
+	apt-get install --yes nix-bin curl docker-registry skopeo
 
 bench: setup ## Measure dis beside its peers, and write docs/performance.md (GROUPS=adding: one group)
 	PYTHONPATH=store:derivations:cli:tests/support:tests/benchmarks $(BIN)/python tests/benchmarks/bench.py $(GROUPS)

@@ -39,6 +39,7 @@ _FETCHING = (
     "derivations/dis_derivations/transport/",
     "derivations/dis_derivations/registry/",
     "derivations/dis_derivations/sources/hub_",
+    "derivations/dis_derivations/engines/openai_compatible/",
 )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,6 +10,9 @@ from dis_command import completion
 from dis_command.session import Session
 from dis_command.setting_values import PROGRESS_MODES
 from dis_command.terminal import COLOR_MODES
+
+if TYPE_CHECKING:
+    from dis_command.settings import Found, Settings
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -194,6 +197,15 @@ def vllm_python_option(function: _Function) -> _Function:
     )(function)
 
 
+def transformers_python_option(function: _Function) -> _Function:
+    """Add `--transformers-python`, as the parameter `transformers_python`."""
+    return click.option(
+        "--transformers-python",
+        metavar="PATH",
+        help="The Python of an environment with transformers, for that engine.  [env: DIS_TRANSFORMERS_PYTHON]",
+    )(function)
+
+
 def ref_argument(
     name: str = "ref", metavar: str = "REF", **attributes: Any
 ) -> Callable[[_Function], _Function]:
@@ -252,12 +264,21 @@ def _is_file(text: str) -> bool:
 
 
 def engine_python(named: str | None) -> Path | None:
-    """Return the interpreter of an engine that is no part of dis: `--vllm-python`, else what the settings say."""
+    """Return the interpreter of vLLM: `--vllm-python`, else what the settings say."""
+    return _interpreter(named, lambda settings: settings.vllm_python(named))
+
+
+def transformers_interpreter(named: str | None = None) -> Path | None:
+    """Return the interpreter of transformers: `--transformers-python`, else what the settings say."""
+    return _interpreter(named, lambda settings: settings.transformers_python(named))
+
+
+def _interpreter(named: str | None, look_up: "Callable[[Settings], Found | None]") -> Path | None:
     context = click.get_current_context(silent=True)
     session = context.find_object(Session) if context is not None else None
     if session is None:
         return None if named is None else Path(named)
-    found = session.settings.vllm_python(named)
+    found = look_up(session.settings)
     return None if found is None else Path(found.value)
 
 

@@ -49,6 +49,9 @@ KEYS = {
     "vllm_python": Key(
         lambda text: bool(text.strip()), "a path of a Python, as a string", harmless=False
     ),
+    "transformers_python": Key(
+        lambda text: bool(text.strip()), "a path of a Python, as a string", harmless=False
+    ),
     "wait": Key(
         lambda text: text == FOR_EVER or _SECONDS.fullmatch(text) is not None,
         f"a number of seconds, or {FOR_EVER}",

@@ -108,6 +108,9 @@ def _engines() -> Iterator[Check]:
             if kind.has_process:
                 found = f"in the environment of the Python that --{name}-python names, {known}"
                 yield Check("INFO", f"engine {name}", found)
+            elif kind.platform == "server":
+                found = f"asked over the network, numerics version {kind.numerics}"
+                yield Check("INFO", f"engine {name}", found)
             else:
                 yield Check("PASS", f"engine {name}", f"here, {known}")
         except DisError as error:

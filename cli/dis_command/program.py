@@ -26,6 +26,7 @@ COMMANDS = {
     "bisect": _entry(
         "bisect", "bisect", "Find by experiment which difference makes two runs part.", _RUNS
     ),
+    "probe": _entry("probe", "probe", "Check what a manifest's results do not depend on.", _RUNS),
     "report": _entry("report", "report", "Write the validation record of a run.", _RUNS),
     "verify": _entry(
         "verify", "verify", "Grade two runs against each other and write a report.", _RUNS

@@ -77,6 +77,11 @@ def _vllm_python(session: Session) -> Setting:
     return _named("vllm_python", found or settings.Found("", settings.DEFAULT))
 
 
+def _transformers_python(session: Session) -> Setting:
+    found = session.settings.transformers_python(None)
+    return _named("transformers_python", found or settings.Found("", settings.DEFAULT))
+
+
 def _places(session: Session) -> Iterator[Setting]:
     """Yield where files are: those of settings, the one of a project only where there is one."""
     environment = session.environment
@@ -108,6 +113,7 @@ _SETTINGS: tuple[Callable[[Session], Setting], ...] = (
     _debug,
     _jobs,
     _vllm_python,
+    _transformers_python,
     lambda session: _named("wait", session.settings.wait(session.wait)),
     _substituters,
     lambda session: _named("trust", session.settings.trust()),

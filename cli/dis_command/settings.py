@@ -172,13 +172,24 @@ class Settings:
         Raises:
             InvalidSettingError: A file is invalid.
         """
+        return self._interpreter("vllm_python", flag)
+
+    def transformers_python(self, flag: str | None) -> Found | None:
+        """Return the Python of an environment that has transformers; None where nobody named one.
+
+        Raises:
+            InvalidSettingError: A file is invalid.
+        """
+        return self._interpreter("transformers_python", flag)
+
+    def _interpreter(self, key: str, flag: str | None) -> Found | None:
         if flag is not None:
-            return Found(flag, "--vllm-python")
-        if (found := self._variable("vllm_python")) is not None:
+            return Found(flag, f"--{key.replace('_', '-')}")
+        if (found := self._variable(key)) is not None:
             return found
         for file in self.files:
-            if "vllm_python" in file.values:
-                place = file.path.parent / Path(file.values["vllm_python"]).expanduser()
+            if key in file.values:
+                place = file.path.parent / Path(file.values[key]).expanduser()
                 return Found(str(place), str(file.path))
         return None
 

@@ -101,7 +101,8 @@ def test_the_page_of_exit_codes_has_the_codes_of_the_program(dis: Dis) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("manifest", []), ("lock", ["--lock"]), ("diff", ["--diff"])]
+    ("name", "options"),
+    [("manifest", []), ("lock", ["--lock"]), ("diff", ["--diff"]), ("probe", ["--probe"])],
 )
 def test_the_published_schema_is_the_one_that_is_printed(
     dis: Dis, name: str, options: list[str]

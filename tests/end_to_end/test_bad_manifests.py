@@ -175,14 +175,40 @@ def test_a_field_that_cannot_be_is_refused_by_name(user: User, case: str) -> Non
     user.recovers()
 
 
-@pytest.mark.parametrize("backend", ["vllm", "openai_compatible", "mock", "transformers"])
-def test_an_engine_that_is_not_here_is_refused_before_anything_is_read(
-    user: User, backend: str
+@pytest.mark.parametrize(
+    ("backend", "changes", "says"),
+    [
+        ("vllm", {"vllm.mode": "server"}, "vllm.mode: the vllm engine is offline"),
+        ("transformers", {"vllm.engine_args.dtype": "fp8"}, "vllm.engine_args.dtype: is 'fp8'"),
+        (
+            "openai_compatible",
+            {"capture.engine_trace": {"enabled": True}},
+            "capture.engine_trace: a server does not tell",
+        ),
+        (
+            "mock",
+            {"capture.activations": {"enabled": True, "hooks": ["layers.0"]}},
+            "capture.activations: the mock engine does not capture",
+        ),
+    ],
+)
+def test_what_an_engine_cannot_do_is_refused_before_anything_is_read(
+    user: User, backend: str, changes: dict[str, object], says: str
 ) -> None:
     user.path("model/model.safetensors").unlink()
-    user.edit({"runtime.execution": {"backend": backend, "base_url": "http://example.org"}})
-    says = f"the engine '{backend}' is not available"
+    execution = {"backend": backend, "base_url": "https://example.org"}
+    user.edit({"runtime.execution": execution, **changes})
     user.refused("realize", "tiny.json", code=5, says=says)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://example.org/v1", "https://u:sesame@example.org/", "https://example.org/?k=sesame"],
+)
+def test_a_server_that_must_not_be_asked_is_no_manifest(user: User, address: str) -> None:
+    user.edit({"runtime.execution": {"backend": "openai_compatible", "base_url": address}})
+    said = user.refused("realize", "tiny.json", code=2, says="/runtime/execution/base_url")
+    assert "sesame" not in said
 
 
 def test_an_unknown_engine_is_no_manifest(user: User) -> None:

@@ -13,6 +13,7 @@ from dis_command.command import (
     json_option,
     pass_session,
     ref_argument,
+    transformers_interpreter,
     vllm_python_option,
 )
 from dis_command.session import Session
@@ -77,6 +78,7 @@ def bisect(
         if dry_run:
             laboratory = _laboratory(store, (ref_a, ref_b), observable, silent)
             laboratory.engine_python = engine_python(vllm_python)
+            laboratory.transformers_python = transformers_interpreter()
             planned = plan(laboratory)
             session.print_result(planned.to_json, lambda: render_plan(planned), paged=True)
             return 0
@@ -84,6 +86,7 @@ def bisect(
             laboratory = _laboratory(store, (ref_a, ref_b), observable, reporter)
             laboratory.budget, laboratory.jobs = budget, job_count(jobs)
             laboratory.engine_python = engine_python(vllm_python)
+            laboratory.transformers_python = transformers_interpreter()
             found = search(laboratory)
         session.print_result(found.to_json, lambda: render_bisection(found), paged=True)
         return 0 if found.found else 1

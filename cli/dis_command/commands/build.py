@@ -16,6 +16,8 @@ from dis_command.command import (
     json_option,
     pass_session,
     set_option,
+    transformers_interpreter,
+    transformers_python_option,
     vllm_python_option,
 )
 from dis_command.image_trust import image_check_of
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 @set_option
 @jobs_option
 @vllm_python_option
+@transformers_python_option
 @json_option
 @pass_session
 def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -60,6 +63,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     overrides: tuple[str, ...],
     jobs: int | None,
     vllm_python: str | None,
+    transformers_python: str | None,
 ) -> None:
     """Build what an engine loads, and describe it.
 
@@ -77,6 +81,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         jobs=job_count(jobs),
         root=name,
         engine_python=engine_python(vllm_python),
+        transformers_python=transformers_interpreter(transformers_python),
         image_check=image_check_of(session),
     )
     refuse_inputs(request.config, overrides, [output])

@@ -17,6 +17,8 @@ from dis_command.command import (
     pass_session,
     set_option,
     split_target,
+    transformers_interpreter,
+    transformers_python_option,
     vllm_python_option,
 )
 from dis_command.image_trust import image_check_of
@@ -74,6 +76,7 @@ class RealizeCommand(DisCommand):
 @click.option("--dry-run", is_flag=True, help="Print what would be built, and stop.")
 @click.option("--no-substitute", is_flag=True, help="Ask no registry; build everything here.")
 @vllm_python_option
+@transformers_python_option
 @json_option
 @pass_session
 def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -91,6 +94,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     dry_run: bool,
     no_substitute: bool,
     vllm_python: str | None,
+    transformers_python: str | None,
 ) -> int:
     """Build a target of a manifest, or find it built.
 
@@ -117,6 +121,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         out_link=out_link,
         substituter=None if no_substitute else substituter_of(session),
         engine_python=engine_python(vllm_python),
+        transformers_python=transformers_interpreter(transformers_python),
         image_check=image_check_of(session),
     )
     with session.open_store() as store:

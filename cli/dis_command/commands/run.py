@@ -16,6 +16,8 @@ from dis_command.command import (
     json_option,
     pass_session,
     set_option,
+    transformers_interpreter,
+    transformers_python_option,
     vllm_python_option,
 )
 from dis_command.image_trust import image_check_of
@@ -58,6 +60,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--name", metavar="ROOT", help="Keep the run under this name.")
 @jobs_option
 @vllm_python_option
+@transformers_python_option
 @json_option
 @pass_session
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -73,6 +76,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     name: str | None,
     jobs: int | None,
     vllm_python: str | None,
+    transformers_python: str | None,
 ) -> int:
     """Realise a run and lay it out as a directory of files.
 
@@ -94,6 +98,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         jobs=job_count(jobs),
         root=name,
         engine_python=engine_python(vllm_python),
+        transformers_python=transformers_interpreter(transformers_python),
         image_check=image_check_of(session),
     )
     refuse_inputs(path, overrides, (token_output, run_log_output))

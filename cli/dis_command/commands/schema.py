@@ -1,4 +1,4 @@
-"""`dis schema`: the JSON Schema of a manifest, of a lock, or of a comparison."""
+"""`dis schema`: the JSON Schema of a manifest, of a lock, of a comparison, or of a probe."""
 
 import click
 
@@ -12,16 +12,22 @@ from dis_command.session import Session
 )
 @click.option("--lock", is_flag=True, help="Print that of a lock instead.")
 @click.option("--diff", is_flag=True, help="Print that of what `dis diff --json` says of two runs.")
+@click.option("--probe", is_flag=True, help="Print that of the verdict of `dis probe`.")
 @json_option
 @pass_session
-def schema(session: Session, lock: bool, diff: bool) -> None:
+def schema(session: Session, lock: bool, diff: bool, probe: bool) -> None:
     """Print the JSON Schema of a manifest.
 
     Of a manifest whose bases are merged. The rules between fields are not in
     it; docs/reference/manifest.md has them. The output is always JSON.
     """
-    if lock and diff:
-        raise click.UsageError("--lock and --diff are two schemas, ask for one of them")
+    if lock + diff + probe > 1:
+        raise click.UsageError("--lock, --diff and --probe are schemas, ask for one of them")
+    if probe:
+        from dis_derivations.probing.probe_schema import probe_schema
+
+        session.print_document(probe_schema())
+        return
     if diff:
         from dis_derivations.comparison.diff_schema import diff_schema
 

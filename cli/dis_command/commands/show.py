@@ -1,4 +1,4 @@
-"""`dis show`: the prompts and answers of a run."""
+"""`dis show`: the prompts and answers of a run, or the verdict of a probe."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +26,17 @@ def show(session: Session, ref: str) -> None:
     """Print the prompts and answers of a run.
 
     REF is the name of a root, a digest or its first 8 digits, a run directory,
-    a bundle.json or an archive.
+    a bundle.json or an archive. Of a probe, its verdict is printed.
     """
     from dis_derivations.runs.bundle_documents import load_bundle
     from dis_derivations.runs.reference import resolve
     from dis_derivations.runs.transcript import transcript
 
     with session.open_store(reading=True) as store:
-        bundle = load_bundle(resolve(store, ref).bundle(store))
+        resolved = resolve(store, ref)
+        if resolved.kind == "object" and _show_verdict(session, store, resolved.object()):
+            return
+        bundle = load_bundle(resolved.bundle(store))
         exchanges = transcript(bundle, store)
         weights = _weights(store, bundle) if session.as_json else None
     session.print_result(
@@ -41,6 +44,18 @@ def show(session: Session, ref: str) -> None:
         lambda: _text(bundle, exchanges),
         paged=True,
     )
+
+
+def _show_verdict(session: Session, store: "Store", digest: "Digest") -> bool:
+    """Print the verdict of a probe; return False for an object that is none."""
+    from dis_derivations.probing.keeping import read_verdict
+    from dis_derivations.probing.rendering import render_verdict
+
+    verdict = read_verdict(store, digest)
+    if verdict is None:
+        return False
+    session.print_result(lambda: verdict, lambda: render_verdict(verdict), paged=True)
+    return True
 
 
 def _weights(store: "Store", bundle: "Bundle") -> "Digest | None":
@@ -57,6 +72,7 @@ def _document(
         "name": bundle.document.name,
         "run_id": str(bundle.document.run_id),
         "grade": bundle.document.grade,
+        "engine": bundle.engine_name,
         "artifact_digests_verified": bundle.document.unverified is None,
         "weights": weights,
         "exchanges": [
@@ -80,11 +96,17 @@ def _text(bundle: "Bundle", exchanges: list["Exchange"]) -> str:
 
 
 def _warning(bundle: "Bundle") -> list[str]:
-    if bundle.document.unverified is None:
-        return []
-    from dis_command.unverified import unverified_text
+    from dis_derivations.comparison.diff import MOCK_NOTE, is_mock, server_departures
 
-    return [f"WARNING: {unverified_text(bundle.document.unverified)}"]
+    said = [f"WARNING: {MOCK_NOTE}"] if is_mock(bundle) else []
+    if departures := server_departures(bundle):
+        listed = "".join(f"\n    {line}" for line in departures)
+        said.append(f"WARNING: the server of this run is not what its manifest wants{listed}")
+    if bundle.document.unverified is not None:
+        from dis_command.unverified import unverified_text
+
+        said.append(f"WARNING: {unverified_text(bundle.document.unverified)}")
+    return said
 
 
 def _exchange_text(exchange: "Exchange") -> str:

@@ -58,7 +58,8 @@ class Laboratory:
         observable: What is asked about: `tokens`, `logits`, `activations` or `engine_trace`.
         budget: How many generations may be built; None for any number.
         jobs: Builds at a time.
-        engine_python: The interpreter of an engine that is no part of dis.
+        engine_python: The interpreter of vLLM.
+        transformers_python: The interpreter of transformers.
         done: The experiments so far, in order.
     """
 
@@ -69,6 +70,7 @@ class Laboratory:
     budget: int | None = None
     jobs: int = 1
     engine_python: Path | None = None
+    transformers_python: Path | None = None
     reporter: Reporter = silent
     done: list[Experiment] = field(default_factory=list)
     _baseline: Bundle | None = None
@@ -165,7 +167,12 @@ class Laboratory:
             self.store,
             made.loaded,
             UsedLock(made.lock, made.lock.encode()),
-            TargetRequest(Path(HYBRID_NAME), jobs=self.jobs, engine_python=self.engine_python),
+            TargetRequest(
+                Path(HYBRID_NAME),
+                jobs=self.jobs,
+                engine_python=self.engine_python,
+                transformers_python=self.transformers_python,
+            ),
             self.reporter,
             confinement,
         )

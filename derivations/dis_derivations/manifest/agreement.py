@@ -127,6 +127,15 @@ def _server_has_an_address(document: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(
             "/runtime/execution", "must have 'base_url' for the backend 'openai_compatible'"
         )
+    elif execution.get("backend") == "openai_compatible" and isinstance(
+        address := execution["base_url"], str
+    ):
+        from dis_derivations.transport.address import check_declared
+
+        try:
+            check_declared(address)
+        except ValueError as error:
+            yield Fault("/runtime/execution/base_url", str(error))
 
 
 def _path_of_an_image_has_its_name(document: Mapping[str, Any]) -> Iterator[Fault]:

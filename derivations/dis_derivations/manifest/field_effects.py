@@ -185,16 +185,13 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
         network_policy="`offline_required`: builds have no network, and one that tries it fails",
     ),
     FieldEffect(
-        "runtime.execution.backend",
-        Effect.ENFORCED,
-        "the engine",
-        "unless `reference` or `vllm`",
-        "the engine '…' is not available in this version of dis",
+        "runtime.execution.backend", Effect.ENFORCED, "the engine ([engines](../guides/engines.md))"
     ),
     *_rows(
         Effect.WHERE,
         "runtime.execution.",
-        base_url="address of an `openai_compatible` server, required there",
+        base_url="address of an `openai_compatible` server, required there; https, or http on this machine; no "
+        "password and no query",
         vllm_image_path="OCI layout or `docker save` archive that has the image, in place of its registry",
     ),
     *_rows(
@@ -234,7 +231,7 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
         Effect.RECORDED,
         "vllm.engine_args.",
         async_scheduling="vLLM's scheduler; `vllm` takes `false` alone",
-        dtype="type of weights and activations; the reference engine's arithmetic is fixed",
+        dtype="type of weights and activations, of `transformers` as well; the reference engine's arithmetic is fixed",
         enforce_eager="no compilation and no graphs; `true` unless said",
         enable_prefix_caching="take positions from earlier requests; `vllm` takes `false` alone",
         enable_chunked_prefill="compute long prompts in pieces; unless said, where a step is shorter than the context",

@@ -145,7 +145,6 @@ REFUSALS: Mapping[str, Sequence[str]] = {
     "software_stack.compiled_extensions": ['software_stack.compiled_extensions=[{"name":"x"}]'],
     "cuda_stack.userspace.*.version": [LIBRARY],
     "cuda_stack.userspace.*.digest": [LIBRARY],
-    "runtime.execution.backend": ["runtime.execution.backend=mock"],
     "runtime.profile": ["runtime.profile=regulated"],
     "vllm.engine_args.trust_remote_code": [*CODE, "vllm.engine_args.trust_remote_code=true"],
     "model.*.source.revision": [
@@ -191,7 +190,7 @@ ENFORCED_BY: Mapping[str, str] = {
     "test_what_is_excluded_is_left_out_with_what_only_it_needs",
     "runtime.network_policy": "end_to_end/test_offline.py::"
     "test_an_attempt_fails_the_run_and_is_recorded_with_its_destination",
-    "runtime.execution.backend": f"{_COMPILATION}test_an_engine_that_is_not_there_is_refused_by_name",
+    "runtime.execution.backend": f"{_COMPILATION}test_the_engine_of_a_manifest_is_the_one_that_generates",
     "runtime.execution.vllm_image": "derivations/images/test_image_locks.py::"
     "test_the_image_is_a_target_and_a_part_of_the_closure",
     "vllm.engine_args.max_model_len": f"{_STOPPING}test_the_context_ends_a_sequence",
