@@ -101,13 +101,23 @@ class RealRegistry:
             return json.load(answer)
 
     def requests(self) -> list[str]:
-        """Return the lines of its log that tell of requests: `GET /v2/… 200`."""
+        """Return the lines of its log that tell of requests: `GET /v2/… 200`.
+
+        It writes them after it has answered, so this waits until no more come.
+        """
+        self._settle()
         found = []
         for line in (self.directory / "log").read_text("utf-8", "replace").splitlines():
             if '" ' in line and "HTTP/1." in line and line.count('"') >= 2:
                 request, _, rest = line.split('"', 1)[1].partition('" ')
                 found.append(f"{request.removesuffix(' HTTP/1.1')} {rest.split(' ')[0]}")
         return found
+
+    def _settle(self) -> None:
+        size = -1
+        while size != (now := (self.directory / "log").stat().st_size):
+            size = now
+            time.sleep(0.15)
 
     def blob_path(self, digest: str) -> Path:
         """Return where a blob lies."""

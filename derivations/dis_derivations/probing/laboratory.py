@@ -146,7 +146,7 @@ class Laboratory:
         realiser = self._baseline.realiser
         target = self._baseline.graph.target("requests")
         if not self.builds and realiser.missing(target):
-            raise DisError("the requests are not known yet")
+            raise BuildError("the requests are not known yet")
         digest = realiser.realise(target).outputs["out"]
         return parse_requests(self.store.read_bytes(digest, REQUESTS_DOCUMENT))
 
