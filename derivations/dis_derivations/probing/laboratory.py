@@ -37,7 +37,7 @@ from dis_derivations.realisation.weights_size import loaded_size
 from dis_derivations.sources.manifest_sources import ManifestSources
 from dis_derivations.tokenization.requests_document import parse_requests
 from dis_store.digest import Digest
-from dis_store.errors import DisError, InterruptedBuildError
+from dis_store.errors import BuildError, DisError, InterruptedBuildError
 
 if TYPE_CHECKING:
     from dis_derivations.confinement.confined_process import ConfinedProcess
