@@ -43,7 +43,8 @@ def test_a_mock_run_says_so_wherever_it_is_looked_at(dis: Any, tmp_path: Path) -
     assert bundle["grade"] == "non_conformant_software"
     assert bundle["engine"]["note"].startswith("MOCK ENGINE")
     assert bundle["platform"]["class"] == "any"
-    found = dis("verify", "--bundle-a", "mocked", "--bundle-b", "mocked", "--json", expect=None)
+    pair = ("--bundle-a", "mocked", "--bundle-b", "mocked", "--output-dir", tmp_path / "report")
+    found = dis("verify", *pair, "--json", expect=None)
     assert found.json["grade"] == "non_conformant_software"
     directory = tmp_path / "laid-out"
     dis("run", config, "--run-dir", directory, *options)

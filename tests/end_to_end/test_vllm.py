@@ -101,10 +101,11 @@ class TestReal:
         found = realised.dis("diff", "together", "alone", "--json", expect=1).json
         assert [cause["kind"] for cause in found["causes"]] == ["batching"]
 
-    def test_a_capped_instruction_set_is_other_hardware(self, realised: Realised) -> None:
-        finished = realised.dis(
-            "verify", "--bundle-a", "together", "--bundle-b", "capped", "--json", expect=1
-        )
+    def test_a_capped_instruction_set_is_other_hardware(
+        self, realised: Realised, tmp_path: Path
+    ) -> None:
+        pair = ("--bundle-a", "together", "--bundle-b", "capped", "--output-dir", tmp_path)
+        finished = realised.dis("verify", *pair, "--json", expect=1)
         assert finished.json["grade"] == "non_conformant_hardware"
         facts = realised.document("capped", "bundle.json")["platform"]["facts"]["cpu"]
         assert facts["instruction_set"]["aten"] == "avx2"
