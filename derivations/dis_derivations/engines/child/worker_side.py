@@ -170,3 +170,26 @@ def split(ids: bytes, lengths: Sequence[int]) -> Iterator[list[int]]:
     for length in lengths:
         yield numbers[start : start + length].tolist()
         start += length
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return what torch calls a number format, without torch's name."""
+    return str(dtype).removeprefix("torch.")
+
+
+def tensor_bytes(torch: Any, tensor: Any) -> bytes:
+    """Return the bits of a tensor, whatever its format."""
+    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).numpy().data) if flat.numel() else b""
+
+
+def versions(names: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those of these distributions that are installed."""
+    metadata = importlib.import_module("importlib.metadata")
+    found = {}
+    for name in names:
+        try:
+            found[name] = str(metadata.version(name))
+        except metadata.PackageNotFoundError:
+            continue
+    return found

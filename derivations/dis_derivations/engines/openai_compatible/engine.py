@@ -21,7 +21,7 @@ from dis_derivations.engines.protocol import (
     Request,
 )
 from dis_derivations.engines.reference.stopping import Finish, StopRule
-from dis_derivations.engines.vllm.model_files import model_ends, read_config
+from dis_derivations.engines.vllm.model_files import model_ends, read_config, vocabulary_size
 from dis_derivations.engines.vllm.request_checks import check_requests
 from dis_store.errors import BuildError, UnsupportedError
 
@@ -61,9 +61,7 @@ def open_server(
             cause=f"it tells something else of its {', '.join(changed)} now",
             hint=AGAIN,
         )
-    vocabulary = config.get("vocab_size")
-    known = vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None
-    return ServerEngine(server, told, known, ends)
+    return ServerEngine(server, told, vocabulary_size(config), ends)
 
 
 class ServerEngine:

@@ -19,7 +19,7 @@ from dis_derivations.engines.protocol import (
 )
 from dis_derivations.engines.transformers.settings import engine_arguments
 from dis_derivations.engines.vllm.agreement import check_agreement
-from dis_derivations.engines.vllm.model_files import model_ends, read_config
+from dis_derivations.engines.vllm.model_files import model_ends, read_config, vocabulary_size
 from dis_derivations.engines.vllm.request_checks import check_requests
 
 NUMERICS_VERSION = 1
@@ -101,14 +101,13 @@ def open_transformers(
                     "end_token_ids": sorted(ends.end_token_ids),
                     "max_model_len": ends.context,
                 }
-                vocabulary = config.get("vocab_size")
                 identity = {
                     "engine": "transformers",
                     "numerics": spec["numerics"],
                     **reported,
                     "settings": settings,
                 }
-                known = vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None
+                known = vocabulary_size(config)
                 yield TransformersEngine(child, known, ends.context, identity)
         finally:
             process.kill()

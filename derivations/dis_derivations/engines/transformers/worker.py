@@ -50,12 +50,12 @@ class Transformers:
         """Return what the engine really uses and can change a bit."""
         config = self.model.config
         return {
-            "versions": {"python": platform.python_version(), **versions()},
+            "versions": {"python": platform.python_version(), **self.side.versions(_VERSIONED)},
             "settings": {
                 "architecture": type(self.model).__name__,
                 "attention": str(config._attn_implementation),  # noqa: SLF001 - nothing else tells
                 "deterministic_algorithms": self.torch.are_deterministic_algorithms_enabled(),
-                "dtype": dtype_name(self.model.dtype),
+                "dtype": self.side.dtype_name(self.model.dtype),
             },
             "variables": {name: os.environ.get(name) for name in self._names},
             "device": {
@@ -88,8 +88,10 @@ class Transformers:
         tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         for name in sorted(tensors):
             tensor = tensors[name].detach()
-            state.update(f"{name} {dtype_name(tensor.dtype)} {list(tensor.shape)}\n".encode())
-            state.update(tensor_bytes(self.torch, tensor))
+            state.update(
+                f"{name} {self.side.dtype_name(tensor.dtype)} {list(tensor.shape)}\n".encode()
+            )
+            state.update(self.side.tensor_bytes(self.torch, tensor))
         return {"tensors": len(tensors), "sha256": state.hexdigest()}
 
 
@@ -137,10 +139,10 @@ class Capture:
                     "request": number,
                     "phase": phase,
                     "layer": layer,
-                    "dtype": dtype_name(part.dtype),
+                    "dtype": self._engine.side.dtype_name(part.dtype),
                     "shape": list(part.shape),
                 },
-                tensor_bytes(self._engine.torch, part),
+                self._engine.side.tensor_bytes(self._engine.torch, part),
             )
 
     def _layer_modules(self) -> list[tuple[int, Any]]:
@@ -246,29 +248,6 @@ def choose(torch: Any, logits: Any, request: Mapping[str, Any], chance: Any) -> 
 def first_at_least(sums: Sequence[float], target: float) -> int:
     """Return the place of the first sum that reaches a target; of the last one where none does."""
     return next((place for place, each in enumerate(sums) if each >= target), len(sums) - 1)
-
-
-def dtype_name(dtype: Any) -> str:
-    """Return what torch calls a number format, without torch's name."""
-    return str(dtype).removeprefix("torch.")
-
-
-def tensor_bytes(torch: Any, tensor: Any) -> bytes:
-    """Return the bits of a tensor, whatever its format."""
-    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).numpy().data) if flat.numel() else b""
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what computes."""
-    metadata = importlib.import_module("importlib.metadata")
-    found = {}
-    for name in _VERSIONED:
-        try:
-            found[name] = str(metadata.version(name))
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def main() -> int:

