@@ -69,6 +69,7 @@ class ChildEngine:
         self._ends = ends
         self._note = note
         self._opened: Opened | None = None
+        self._gave_up = False  # the worker has said so, and ends by itself
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +80,7 @@ class ChildEngine:
         error: BaseException | None,
         trace: "TracebackType | None",
     ) -> None:
-        if kind is not None:
+        if kind is not None or self._gave_up:
             self._process.kill()
             return
         try:
@@ -206,6 +207,7 @@ class ChildEngine:
         if isinstance(message, Said):
             self._note(message.text)
         if isinstance(message, Failed):
+            self._gave_up = True
             self._note(message.trace)
             kind = UnfitEnvironmentError if message.refused else BuildError
             raise kind(f"the engine {self._name} failed", cause=message.error)

@@ -258,6 +258,14 @@ def test_a_refusal_of_the_engine_says_that_nothing_is_broken(rig: Rig) -> None:
     assert "deep down" in rig.notes
 
 
+def test_a_worker_that_gave_up_and_is_gone_is_not_spoken_to_again(rig: Rig) -> None:
+    with rig.engine("fails while generating") as engine:
+        with pytest.raises(BuildError, match="the kernel said no"):
+            engine.generate([greedy_request("a", [1])], Batching(1), RecordingSink(()), ignore)
+        rig.process.ended()
+    assert_gone(rig)
+
+
 def test_what_a_worker_writes_is_kept_but_not_without_end(rig: Rig) -> None:
     with rig.engine("floods its output") as engine:
         pass
