@@ -40,8 +40,12 @@ def ensure_directory(path: Path) -> os.stat_result:
     Raises:
         NotADirectoryError: Something else is there. A symlink is something else: it would lead out of the store.
     """
-    path.mkdir(exist_ok=True)
-    status = path.lstat()
+    # Looked for first: nearly always it is there, and a call that fails costs more than one that does not.
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        path.mkdir(exist_ok=True)
+        status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     return status

@@ -51,27 +51,28 @@ class Layout:
 
     def object(self, digest: Digest) -> Path:
         """Return the directory of an object."""
-        return self.top / "objects" / digest[:2] / digest
+        return self.top.joinpath("objects", digest[:2], digest)
 
     def manifest(self, digest: Digest) -> Path:
         """Return the file that holds the manifest of an object."""
-        return self.top / "manifests" / digest[:2] / f"{digest}.json"
+        return self.top.joinpath("manifests", digest[:2], f"{digest}.json")
 
     def derivation(self, digest: Digest) -> Path:
         """Return the file that holds a derivation."""
-        return self.top / "derivations" / digest[:2] / f"{digest}.json"
+        return self.top.joinpath("derivations", digest[:2], f"{digest}.json")
 
     def realisations(self, key: Digest) -> Path:
         """Return the directory of the realisation records of a key."""
-        return self.top / "realisations" / key[:2] / key
+        return self.top.joinpath("realisations", key[:2], key)
 
     def signatures(self, key: Digest) -> Path:
         """Return the directory of the signed documents about a key."""
-        return self.top / "signatures" / key[:2] / key
+        return self.top.joinpath("signatures", key[:2], key)
 
     def link(self, blake3: Digest, *, executable: bool) -> Path:
         """Return the name that all equal files of the store share an inode with."""
-        return self.top / "links" / blake3[:2] / (f"{blake3}-x" if executable else blake3)
+        name = f"{blake3}-x" if executable else blake3
+        return self.top.joinpath("links", blake3[:2], name)
 
     def root(self, name: str) -> Path:
         """Return the file that holds a named root."""

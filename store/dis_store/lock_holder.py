@@ -5,7 +5,7 @@ import json
 import os
 import socket
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def write(descriptor: int) -> None:
     # Who holds the lock is a courtesy to the others; a full disk must not stop the build for it.
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(holder)).encode("utf-8", "replace"), 0)
+        os.pwrite(descriptor, json.dumps(vars(holder)).encode("utf-8", "replace"), 0)
 
 
 def read(descriptor: int) -> LockHolder:

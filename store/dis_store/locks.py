@@ -28,14 +28,16 @@ class Locks:
 
     def __init__(self, layout: Layout, patience: "Patience | None" = None) -> None:
         self._room = layout.room("locks")
+        # Taken several times in every build.
+        self._collections, self._turnstile = self._room / "gc.lock", self._room / "gc.turn"
         self.patience = patience
 
     @contextlib.contextmanager
     def sharing(self) -> Iterator[None]:
         """Hold off garbage collection for a moment."""
         # A waiting collector holds the turnstile: without it, an endless stream of sharers would starve it.
-        with self._taken("gc.turn", fcntl.LOCK_SH):
-            shared = self._take("gc.lock", fcntl.LOCK_SH)
+        with self._taken(self._turnstile, fcntl.LOCK_SH):
+            shared = self._take(self._collections, fcntl.LOCK_SH)
         try:
             yield
         finally:
@@ -46,8 +48,8 @@ class Locks:
         """Be the only process that makes visible, protects or deletes anything."""
         from dis_store import lock_holder
 
-        with self._taken("gc.turn", fcntl.LOCK_EX):
-            exclusive = self._take("gc.lock", fcntl.LOCK_EX)
+        with self._taken(self._turnstile, fcntl.LOCK_EX):
+            exclusive = self._take(self._collections, fcntl.LOCK_EX)
         try:
             lock_holder.write(exclusive)
             yield
@@ -56,16 +58,15 @@ class Locks:
             os.close(exclusive)
 
     @contextlib.contextmanager
-    def _taken(self, name: str, operation: int) -> Iterator[None]:
-        descriptor = self._take(name, operation)
+    def _taken(self, path: Path, operation: int) -> Iterator[None]:
+        descriptor = self._take(path, operation)
         try:
             yield
         finally:
             os.close(descriptor)
 
-    def _take(self, name: str, operation: int) -> int:
+    def _take(self, path: Path, operation: int) -> int:
         """Open and lock a file that a collection may hold for long, with the patience that there is."""
-        path = self._room / name
         if self.patience is None:
             return _acquire(path, operation)
         from dis_store.patience import acquire
@@ -81,7 +82,7 @@ class Locks:
     def _collector(self) -> "LockHolder":
         from dis_store import lock_holder
 
-        descriptor = _open(self._room / "gc.lock")
+        descriptor = _open(self._collections)
         try:
             return lock_holder.read_living(descriptor)
         finally:
