@@ -50,7 +50,7 @@ class PrivateKey:
         Raises:
             InvalidInputError: It is no Ed25519 key, or its passphrase is another one.
         """
-        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.exceptions import InternalError, UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -65,10 +65,11 @@ class PrivateKey:
                     cause="it has a passphrase, and none was given",
                     hint="run it in a terminal, or give --passphrase-file FILE",
                 )
-        # What cryptography says may hold parts of the key, so nothing of it is told.
+        # What cryptography says may hold parts of the key, so nothing of it is told. It calls an internal error what
+        # OpenSSL says of a key that is too short for its kind.
         try:
             loaded = load_pem_private_key(text, passphrase)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
+        except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):
             cause = "the passphrase is wrong" if passphrase else "it is no private key in PEM"
             raise InvalidInputError(f"{name} cannot be read", cause=cause) from None
         if not isinstance(loaded, Ed25519PrivateKey):

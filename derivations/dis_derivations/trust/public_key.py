@@ -46,14 +46,14 @@ class PublicKey:
         Raises:
             InvalidInputError: It is none, not in DER, or of a kind that is not used here.
         """
-        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.exceptions import InternalError, UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import load_der_public_key
 
         if len(der) > MAX_PEM_BYTES:
             raise InvalidInputError(f"{name} is refused", cause="it is too large for a key")
         try:
             loaded = load_der_public_key(der)
-        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
             raise InvalidInputError(
                 f"{name} cannot be read", cause="it is no SubjectPublicKeyInfo that is known"
             ) from error

@@ -1,11 +1,14 @@
 """The keys of a user: private ones that nobody else reads, and no name that leads elsewhere."""
 
+import base64
 import os
 import stat
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from dis_derivations.trust.key_ring import KeyRing
 from dis_derivations.trust.private_key import PrivateKey
@@ -179,3 +182,19 @@ def test_a_key_that_only_verifies_does_not_sign() -> None:
     ).stdout
     with pytest.raises(InvalidInputError, match="only Ed25519"):
         PrivateKey.from_pem(text, name="it")
+
+
+def test_a_private_key_with_any_byte_changed_is_refused_or_read() -> None:
+    # Two of these make a key of another kind that is too short for it, which cryptography calls an internal error.
+    der = signer("alice").loaded.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    refused = 0
+    for place, byte in product(range(len(der)), range(256)):
+        changed = base64.b64encode(der[:place] + bytes([byte]) + der[place + 1 :]).decode()
+        try:
+            PrivateKey.from_pem(
+                f"-----BEGIN PRIVATE KEY-----\n{changed}\n-----END PRIVATE KEY-----\n".encode(),
+                name="it",
+            )
+        except InvalidInputError:
+            refused += 1
+    assert refused > 0
