@@ -1,5 +1,6 @@
 """Ways out that are no network: sockets of services that would reach it for others, and variables that name them."""
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ _SOCKETS = (
 _OF_THE_USER = ("docker.sock", "podman/podman.sock", "bus", "systemd/private")
 _NAMING_SOCKETS = ("DOCKER_HOST", "CONTAINER_HOST", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
 _SOCKET_PATH = re.compile(r"(?:^unix://|^unix:path=|;unix:path=|^(?=/))(/[^,;]*)")
+_CONTEXT_SOCKET = re.compile(r'"unix://(/[^"\\\\]+)"')
 # The fetching process needs these, and a build that may fetch nothing does not.
 _WITHHELD = re.compile(
     r"TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|NETRC|(API|ACCESS|PRIVATE|AUTH)_?KEY|_PROXY$|_AUTH$"
@@ -41,6 +43,15 @@ def sockets(environment: Mapping[str, str]) -> Iterator[Path]:
     for name in _NAMING_SOCKETS:
         for path in _SOCKET_PATH.findall(environment.get(name, "")):
             yield Path(path)
+    yield from _of_docker_contexts(environment)
+
+
+def _of_docker_contexts(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the sockets of all contexts that Docker's configuration knows: whichever is chosen, each leads out."""
+    config = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME") or "/", ".docker")
+    for described in Path(config, "contexts/meta").glob("*/meta.json"):
+        with contextlib.suppress(OSError):
+            yield from map(Path, _CONTEXT_SOCKET.findall(described.read_text("utf-8", "replace")))
 
 
 def without_outlets(environment: Mapping[str, str]) -> dict[str, str]:
