@@ -1,10 +1,11 @@
 """Python packages of a manifest: locked with all that they need, realised, checked, moved, left out."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dis_derivations.environments.launch import environment_command
 from dis_store.digest import Sha256
 from package_wheels import write_package
 from run_shelf import make_writable
+from simple_index import SimpleIndex, pip_settings, simple_index
 from wheels import use_index
 
 SERIES = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -146,12 +148,14 @@ def test_a_wheel_that_was_pushed_again_is_told_and_not_taken(
     ask: Ask, dis: Dis, index: Path, tmp_path: Path
 ) -> None:
     ask("lock")
+    before = locked(tmp_path)["deep"]["digest"]
     write_package(index, "deep", files={"deep.py": b"EVIL = True\n"})
     check = ask("lock", "--check", "--json")
     assert (check.code, check.document["findings"][0]["name"]) == (1, "python.package.deep")
     outcome = ask("realize", "--store", str(tmp_path / "other"), target="#environment")
-    assert outcome.code == 3
-    assert "HASHES" in outcome.err or "hash" in outcome.err
+    assert outcome.code == 4
+    digests = {Sha256.of((index / "deep-1.0-py3-none-any.whl").read_bytes()), before}
+    assert all(digest in outcome.err for digest in digests)
     outcome.check_one_block()
     make_writable(tmp_path / "other")
 
@@ -274,6 +278,70 @@ def test_a_run_with_packages_is_realised_and_its_closure_has_the_environment(
     shown = dis("environment", "show", closure.name, "--store", store)
     assert "deep" in shown.out
     make_writable(store)
+
+
+# Over HTTP
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleIndex]:
+    """An index over HTTP, the only one that pip knows: `app` needs `base`, and both have 60 kB."""
+    for name in ("PIP_NO_INDEX", "PIP_NO_BINARY", "PIP_ONLY_BINARY"):
+        monkeypatch.delenv(name, raising=False)
+    with simple_index() as running:
+        for name, requires in (("app", ["base"]), ("base", [])):
+            files = {f"{name}.txt": os.urandom(60_000)}
+            running.add(write_package(tmp_path / "wheels", name, files=files, requires=requires))
+        for variable, value in pip_settings(running.url).items():
+            monkeypatch.setenv(variable, value)
+        yield running
+
+
+def test_no_fetch_takes_the_digests_that_the_index_tells_and_no_byte_of_a_wheel(
+    ask: Ask, served: SimpleIndex, tmp_path: Path
+) -> None:
+    outcome = ask("lock", "--no-fetch")
+    assert outcome.code == 0, outcome.err
+    assert served.sent == 0
+    assert "GET" not in served.wheel_requests
+    published = locked(tmp_path)
+    for each in published.values():
+        wheel = (tmp_path / "wheels" / each["path"]).read_bytes()
+        assert (each["digest"], each["size"]) == (Sha256.of(wheel), len(wheel))
+        assert each["digest_source"] == "published"
+    (tmp_path / "lock.json").rename(tmp_path / "published.json")
+    assert ask("lock").code == 0
+    assert served.sent == sum(each["size"] for each in published.values())
+    fetched = locked(tmp_path)
+    assert {name: each["digest"] for name, each in fetched.items()} == {
+        name: each["digest"] for name, each in published.items()
+    }
+
+
+@pytest.mark.slow
+def test_no_fetch_fetches_a_wheel_whose_digest_nobody_tells(
+    ask: Ask, served: SimpleIndex, tmp_path: Path
+) -> None:
+    served.add(tmp_path / "wheels/base-1.0-py3-none-any.whl", digest=False)
+    assert ask("lock", "--no-fetch").code == 0
+    sources = {name: each["digest_source"] for name, each in locked(tmp_path).items()}
+    assert sources == {"app": "published", "base": "computed"}
+    assert served.sent == locked(tmp_path)["base"]["size"]
+
+
+@pytest.mark.slow
+def test_a_wheel_that_is_another_one_than_was_published_is_refused_when_it_comes(
+    ask: Ask, served: SimpleIndex, tmp_path: Path
+) -> None:
+    assert ask("lock", "--no-fetch").code == 0
+    wheel = tmp_path / "wheels/base-1.0-py3-none-any.whl"
+    evil = wheel.read_bytes()[:-1] + b"!"
+    served.add(wheel, data=evil)
+    outcome = ask("realize", target="#environment")
+    assert outcome.code == 4
+    outcome.check_one_block()
+    assert Sha256.of(wheel.read_bytes()) in outcome.err
+    assert Sha256.of(evil) in outcome.err
 
 
 def test_an_object_that_is_no_environment_is_refused(realised: Any, dis: Dis) -> None:

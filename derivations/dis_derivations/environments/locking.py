@@ -21,6 +21,7 @@ from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.staleness import retrieval_of
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile, DeclaredSource
+from dis_derivations.sources.package_index import PackageIndex
 from dis_derivations.sources.pip_download import has_pip
 from dis_store.errors import MismatchError, UnfitEnvironmentError
 
@@ -97,13 +98,14 @@ def plan_packages(
     _check_declared(loaded, request, wheels)
     before = {file.path: file for file in locked}
     groups = [(wheel, _group(request, wheel)) for wheel in wheels]
+    index = PackageIndex()
     kept = [
         replace(before[wheel.file], retrieval=retrieval_of(group))
         for wheel, group in groups
         if _stays(wheel, before)
     ]
     plans = [
-        GroupPlan(group, WheelSource(wheel.file, wheel.sha256, wheel.origin), group.files)
+        GroupPlan(group, WheelSource(wheel.file, wheel.sha256, wheel, index), group.files)
         for wheel, group in groups
         if not _stays(wheel, before)
     ]

@@ -1,15 +1,18 @@
 """What pip's report of an installation says: the wheels that it chose, and what each asks for."""
 
+import os
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dis_derivations.environments.wheel_names import normalised, parse_wheel_name
 from dis_store.digest import Sha256
 from dis_store.errors import BuildError
 
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ENCODED = re.compile(r"%([0-7][0-9A-Fa-f])")
 
 
@@ -24,6 +27,7 @@ class ResolvedWheel:
         sha256: What the index publishes of it; None where it publishes nothing.
         origin: Its address without user, query and fragment; empty for a file of this machine.
         requires: Its requirements as its metadata have them.
+        url: Its address with its query, which may hold a token, so it is never shown or written down.
     """
 
     name: str
@@ -32,6 +36,19 @@ class ResolvedWheel:
     sha256: Sha256 | None
     origin: str
     requires: tuple[str, ...]
+    url: str = field(default="", repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a file of this machine."""
+        return self.url.startswith("file:")
+
+    @property
+    def path(self) -> Path:
+        """Where it is, if it is a file of this machine."""
+        written = os.fsencode(re.split("[?#]", self.url, maxsplit=1)[0])
+        name = written.removeprefix(b"file:").removeprefix(b"//").removeprefix(b"localhost")
+        return Path(os.fsdecode(_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), name)))
 
 
 def parse_report(report: Mapping[str, Any]) -> dict[str, ResolvedWheel]:
@@ -75,6 +92,7 @@ def _wheel(item: Mapping[str, Any]) -> ResolvedWheel:
         sha256=None if published is None else Sha256(f"sha256:{published}"),
         origin="" if origin.startswith("file:") else origin,
         requires=tuple(map(str, metadata.get("requires_dist", ()))),
+        url=str(download["url"]),
     )
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from dis_derivations.environments.interpreter import Interpreter
 from dis_derivations.environments.pip_report import ResolvedWheel, needed_wheels, parse_report
 from dis_derivations.environments.request import ALL_PACKAGES, PackageRequest
-from dis_derivations.sources.pip_download import Requirement, run_pip
+from dis_derivations.sources.pip_download import (
+    METADATA_ALONE,
+    VARIABLES,
+    Requirement,
+    run_pip,
+)
 from dis_store import strict_json
-
-_OPTIONS = ("--dry-run", "--ignore-installed", "--only-binary", ":all:", "--quiet")
-# A virtual environment that the user's settings may ask for is of no account: nothing is installed.
-_VARIABLES = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}
 
 
 def resolve_packages(
@@ -24,7 +25,8 @@ def resolve_packages(
 ) -> list[ResolvedWheel]:
     """Return the wheels that an interpreter needs for a request, sorted by name. None of them is installed or run.
 
-    pip reads only the metadata of wheels where the index offers them by themselves; else it fetches the wheels.
+    pip reads only the metadata of wheels where the index offers them by themselves, or parts of files; else it fetches
+    the wheels.
 
     Args:
         request: What is asked for.
@@ -49,7 +51,9 @@ def resolve_packages(
         [
             *python,
             "install",
-            *_OPTIONS,
+            *METADATA_ALONE,
+            "--only-binary",
+            ":all:",
             "--report",
             str(report),
             "--requirement",
@@ -61,7 +65,7 @@ def resolve_packages(
         check_interrupted,
         failure=f"the packages of the manifest cannot be resolved for Python {interpreter.version}",
         hint=_hint(kept),
-        variables=_VARIABLES,
+        variables=VARIABLES,
     )
     found = parse_report(strict_json.decode(report.read_bytes(), name="pip's report"))
     return needed_wheels(

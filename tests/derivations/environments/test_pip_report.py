@@ -1,5 +1,6 @@
 """What pip resolved, read from its report, and what of it is needed."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,20 @@ def wheels(**requires: list[str]) -> dict[str, ResolvedWheel]:
 
 def names(found: list[ResolvedWheel]) -> list[str]:
     return [each.name for each in found]
+
+
+@given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1))
+def test_a_wheel_of_this_machine_is_found_under_any_name_of_a_directory(name: str) -> None:
+    place = Path("/") / name / "One-1.0-py3-none-any.whl"
+    (wheel,) = parse_report(report(f"{place.as_uri()}#sha256={DIGEST}")).values()
+    assert (wheel.is_local, wheel.path, wheel.origin) == (True, place, "")
+
+
+def test_the_address_that_holds_a_token_is_not_shown() -> None:
+    (wheel,) = parse_report(report("https://host/One-1.0-py3-none-any.whl?token=canary")).values()
+    assert not wheel.is_local
+    assert "canary" not in f"{wheel!r}{wheel.origin}"
+    assert "canary" in wheel.url
 
 
 def test_the_origin_of_a_wheel_has_no_secret_in_it() -> None:

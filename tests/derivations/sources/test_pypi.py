@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from dis_derivations.sources import pip_download, pypi
-from dis_derivations.sources.pip_download import Requirement, download_wheel, without_credentials
+from dis_derivations.sources.pip_download import (
+    ANY_PLATFORM,
+    Requirement,
+    download_wheel,
+    without_credentials,
+)
 from dis_derivations.sources.pypi import LockedWheel, PypiSource
 from dis_derivations.sources.source import WantedFile
 from dis_store import Store, WrittenFile
@@ -216,7 +221,7 @@ def test_what_pip_says_is_quoted_without_users_and_queries(
         "echo Looking in indexes; echo 'ERROR: https://me:secret@host/simple/?token=hidden (403)'; exit 3",
     )
     with pytest.raises(BuildError) as caught:
-        download_wheel(Requirement(PACKAGE, VERSION), tmp_path, lambda: None)
+        download_wheel(Requirement(PACKAGE, VERSION), ANY_PLATFORM, tmp_path, lambda: None)
     assert caught.value.cause == "ERROR: https://****@host/simple/?**** (403)"
 
 
@@ -225,7 +230,7 @@ def test_a_pip_that_fails_in_silence_is_told(
 ) -> None:
     fake_pip(monkeypatch, "exit 1")
     with pytest.raises(BuildError, match="does not say why"):
-        download_wheel(Requirement(PACKAGE, VERSION), tmp_path, lambda: None)
+        download_wheel(Requirement(PACKAGE, VERSION), ANY_PLATFORM, tmp_path, lambda: None)
 
 
 def test_no_address_and_no_secret_is_on_pips_command_line(
@@ -234,9 +239,9 @@ def test_no_address_and_no_secret_is_on_pips_command_line(
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:secret@host/simple")
     fake_pip(monkeypatch, 'echo "$@"; exit 1')
     with pytest.raises(BuildError) as caught:
-        download_wheel(Requirement(PACKAGE, VERSION), tmp_path, lambda: None)
+        download_wheel(Requirement(PACKAGE, VERSION), ANY_PLATFORM, tmp_path, lambda: None)
     said = str(caught.value.cause)
-    assert f"-- {PACKAGE}=={VERSION}" in said
+    assert "requirements.txt" in said
     assert "http" not in said
     assert "me:secret" not in said
 
@@ -264,7 +269,7 @@ def test_an_interruption_ends_pip_and_what_it_started(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        download_wheel(Requirement(PACKAGE, VERSION), tmp_path, interrupt)
+        download_wheel(Requirement(PACKAGE, VERSION), ANY_PLATFORM, tmp_path, interrupt)
     assert started.is_set()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), signal.SIG_DFL)
