@@ -1,11 +1,10 @@
 """What the settings ask of images before they are used."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dis_command.session import Session
-    from dis_derivations.lock.document import Lock
-    from dis_derivations.manifest.loading import LoadedManifest
     from dis_derivations.realisation.events import Reporter
     from dis_derivations.realisation.target import ImageCheck
 
@@ -23,11 +22,11 @@ def image_check_of(session: "Session") -> "ImageCheck | None":
 
     policy = read_trust(session).images
 
-    def check(loaded: "LoadedManifest", lock: "Lock", reporter: "Reporter") -> None:
+    def check(name: str | None, pinned: Mapping[str, str], reporter: "Reporter") -> None:
         from dis_derivations.images.attestations import check_image
         from dis_derivations.registry.client import RegistryClient
 
         with RegistryClient(session.environment) as client:
-            check_image(client, loaded, lock, policy, reporter)
+            check_image(client, name, pinned, policy, reporter)
 
     return check

@@ -1,35 +1,54 @@
 """A Docker engine for tests: Debian's `dockerd`, on a socket and in directories of its own."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 _SECONDS = 60.0
-_STORAGE_DRIVERS = ("overlay2", "vfs")
+# Who keeps the images: Docker itself, or its containerd.
+ImageStore = Literal["docker", "containerd"]
+_STORAGE_DRIVERS = {"docker": ("overlay2", "vfs"), "containerd": ("overlayfs", "native")}
+# The first whose images containerd can keep.
+_CONTAINERD_FROM = 24
 
 
 @contextmanager
-def docker_engine(directory: Path) -> Iterator[str]:
+def docker_engine(
+    directory: Path, image_store: ImageStore = "docker", more: Sequence[str] = ()
+) -> Iterator[str]:
     """Run an engine for the time of a block; its address is what `DOCKER_HOST` takes.
 
-    Where there can be none the test is skipped, or fails on a machine that must have one (`CI=true`).
+    Where there can be none the test is skipped, or fails on a machine that must have one (`CI=true`). One whose images
+    are kept by containerd need not be there.
+
+    Args:
+        directory: Of its own.
+        image_store: Who keeps its images.
+        more: Options of `dockerd` beside those that keep it apart.
     """
     if shutil.which("dockerd") is None:
         _give_up("there is no dockerd (Debian: docker.io)")
     if os.geteuid() != 0:
         _give_up("dockerd wants root")
+    if image_store == "containerd" and (found := _version()) < _CONTAINERD_FROM:
+        pytest.skip(
+            f"dockerd {found} keeps its images itself; from {_CONTAINERD_FROM} on containerd can"
+        )
     causes = []
-    for driver in _STORAGE_DRIVERS:
+    for driver in _STORAGE_DRIVERS[image_store]:
         home = directory / driver
         home.mkdir(parents=True)
-        engine = _Engine(home, driver)
+        engine = _Engine(home, driver, image_store, more)
         try:
             cause = engine.start()
             if cause is None:
@@ -41,6 +60,13 @@ def docker_engine(directory: Path) -> Iterator[str]:
     _give_up("; ".join(causes))
 
 
+def _version() -> int:
+    said = subprocess.run(["dockerd", "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"version (\d+)\.", said.stdout)
+    assert found is not None, said.stdout
+    return int(found[1])
+
+
 def _give_up(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"no Docker engine could be started: {reason}")
@@ -48,8 +74,12 @@ def _give_up(reason: str) -> None:
 
 
 class _Engine:
-    def __init__(self, home: Path, driver: str) -> None:
+    def __init__(
+        self, home: Path, driver: str, image_store: ImageStore, more: Sequence[str]
+    ) -> None:
         self._home = home
+        self._features = {"containerd-snapshotter": True} if image_store == "containerd" else {}
+        self._more = more
         self._driver = driver
         self._process: subprocess.Popen[bytes] | None = None
         # A socket's path has 108 bytes at most, so it lies in the shortest directory there is.
@@ -62,9 +92,10 @@ class _Engine:
             "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none", "-H", self.address,
             "--data-root", str(self._home / "data"), "--exec-root", str(self._home / "x"),
             "-p", str(self._home / "pid"), "--storage-driver", self._driver,
-            "--config-file", str(self._home / "none.json"), "--log-level", "warn",
+            "--config-file", str(self._home / "config.json"), "--log-level", "warn", *self._more,
         ]  # fmt: skip
-        (self._home / "none.json").write_text("{}")
+        config = {"features": self._features} if self._features else {}
+        (self._home / "config.json").write_text(json.dumps(config))
         with (self._home / "log").open("wb") as log:
             # In a session of its own: the containerd that it starts is ended with it.
             self._process = subprocess.Popen(

@@ -7,12 +7,14 @@ import click
 
 from dis_command import completion
 from dis_command.command import command, json_option, pass_session, ref_argument
+from dis_command.image_trust import image_check_of
 from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_command.session import Session
 
 if TYPE_CHECKING:
     from dis_derivations.images.from_environment import MadeImage
     from dis_derivations.images.stored_image import StoredImage
+    from dis_store import Store
 
 _MODULE = "dis_command.commands.image"
 
@@ -65,15 +67,28 @@ def inspect(session: Session, ref: str) -> None:
     session.print_result(lambda: _full_document(stored), lambda: _text(stored))
 
 
-@command("load", examples=("dis image load 1a2b3c4d",))
+@command(
+    "load",
+    examples=(
+        "dis image load 1a2b3c4d",
+        "dis image load 1a2b3c4d --image ghcr.io/acme/engine",
+    ),
+)
 @ref_argument()
+@click.option(
+    "--image",
+    "named",
+    metavar="NAME",
+    help="Which registry is asked who vouches for it.  [default: as the runs in the store name it]",
+)
 @json_option
 @pass_session
-def load(session: Session, ref: str) -> None:
+def load(session: Session, ref: str, named: str | None) -> None:
     """Load an image from the store into Docker.
 
     Prints what Docker calls it, which is compared with the pinned digests. An
-    image that Docker has is not sent again.
+    image that Docker has is not sent again. Where the setting image-trust asks
+    for an attestation, an image that has none is not loaded.
     """
     from dis_derivations.images.docker_engine import DockerEngine
     from dis_derivations.images.docker_loading import load_image
@@ -82,6 +97,7 @@ def load(session: Session, ref: str) -> None:
 
     with session.open_store() as store:
         stored = read_stored(store, resolve(store, ref).object())
+        _check_vouched(session, store, stored, named)
         with DockerEngine.connect(session.environment) as engine:
             name = load_image(store, engine, stored)
     session.print_result(
@@ -102,17 +118,29 @@ def load(session: Session, ref: str) -> None:
     shell_complete=completion.files,
     help="The interpreter to put in.  [default: the one that runs dis]",
 )
+@click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    metavar="NAME",
+    help="Put in a program of this machine as well, into /bin; repeatable.",
+)
 @click.option("--name", metavar="ROOT", help="Keep the image under a name.")
 @json_option
 @pass_session
 def from_environment(
-    session: Session, environment: str, python: Path | None, name: str | None
+    session: Session,
+    environment: str,
+    python: Path | None,
+    programs: tuple[str, ...],
+    name: str | None,
 ) -> None:
     """Make an image of a Python environment.
 
     PYTHON-ENV is an environment in the store. The image holds it, the
-    interpreter with its standard library, and the shared libraries of both,
-    and nothing else. The same three make the same image, byte for byte. Prints
+    interpreter with its standard library, the programs that are named, the
+    shared libraries of all of them, and nothing else. The same of these make
+    the same image, byte for byte. vLLM on a CPU starts sh and lscpu. Prints
     the digest that pins it, and where it is: a manifest may name both, as
     runtime.execution.vllm_image and vllm_image_path.
     """
@@ -127,7 +155,7 @@ def from_environment(
         check_name(name)
     with session.open_store() as store:
         digest = resolve(store, environment).object()
-        made = image_from_environment(store, digest, python or Path(sys.executable))
+        made = image_from_environment(store, digest, python or Path(sys.executable), programs)
         path = store.object_path(made.object)
         if name is not None:
             store.set_root(name, Root(object=made.object))
@@ -144,6 +172,20 @@ def _stored(session: Session, ref: str) -> "StoredImage":
 
     with session.open_store(reading=True) as store:
         return read_stored(store, resolve(store, ref).object())
+
+
+def _check_vouched(
+    session: Session, store: "Store", stored: "StoredImage", named: str | None
+) -> None:
+    """Refuse an image that nobody vouches for, where the settings ask for that."""
+    from dis_derivations.images.known_names import known_as, named_image
+
+    check = image_check_of(session)
+    if check is None:
+        return
+    image = known_as(store, stored) if named is None else named_image(named, stored)
+    with session.reporting() as reporter:
+        check(image.name, image.pinned, reporter)
 
 
 def _document(stored: "StoredImage") -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dis_command.command import (
     pass_session,
     set_option,
 )
+from dis_command.image_trust import image_check_of
 from dis_command.lock_checks import show_check
 from dis_command.session import Session
 
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     "--update", multiple=True, metavar="NAME", help="Pin this artifact again; repeatable."
 )
 @click.option(
-    "--no-fetch", is_flag=True, help="Take the digests that a hub publishes; fetch no weights."
+    "--no-fetch",
+    is_flag=True,
+    help="Take the digests that hub and index publish; fetch no weights.",
 )
 @click.option(
     "--check", is_flag=True, help="Say what would be pinned differently today; change nothing."
@@ -89,7 +92,13 @@ def lock(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         return 0
     with session.open_store() as store, session.reporting() as reporter:
         made, path = make_lock(
-            store, loaded, location, update=update, fetch=fetch, reporter=reporter
+            store,
+            loaded,
+            location,
+            update=update,
+            fetch=fetch,
+            image_check=image_check_of(session),
+            reporter=reporter,
         )
     session.print_result(lambda: _document(made, path), lambda: _text(made))
     session.say(f"locked {len(made.artifacts)} files in {path}")

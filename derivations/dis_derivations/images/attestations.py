@@ -4,7 +4,7 @@ Attestations are found where others put them: as referrers of the manifest or of
 under the tag `sha256-<hex>.att` where cosign puts them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dis_derivations.images.image_reference import image_reference
@@ -14,32 +14,57 @@ from dis_store.digest import Sha256
 from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
-    from dis_derivations.lock.document import Lock
     from dis_derivations.manifest.loading import LoadedManifest
     from dis_derivations.realisation.events import Reporter
+    from dis_derivations.realisation.target import ImageCheck
     from dis_derivations.registry.client import RegistryClient
     from dis_derivations.registry.reference import RegistryReference
     from dis_derivations.trust.attestation_policy import AttestationPolicy
 
 _ENVELOPE = "application/vnd.dsse.envelope.v1+json"
+_TRUST_HINT = (
+    "trust whoever signed it (trusted-keys, trusted-identities), or set image-trust to warn"
+)
 _MAX_REFERRERS = 64
 _MAX_DOCUMENTS = 64
 _MAX_BYTES = 8 << 20
 
 
+def check_pinned_image(
+    check: "ImageCheck | None",
+    loaded: "LoadedManifest",
+    sources: Mapping[str, Mapping[str, str]],
+    reporter: "Reporter",
+) -> None:
+    """Have the image of a manifest judged as it is pinned. Every lock that is made or used passes here.
+
+    Args:
+        check: Who judges; None where nobody need.
+        loaded: The manifest; one without an image needs nobody to vouch for it.
+        sources: What the lock pins of each artifact.
+        reporter: Told what is not vouched for and is used all the same.
+
+    Raises:
+        UntrustedError, UnfitEnvironmentError: As `check_image`.
+    """
+    name = loaded.manifest.runtime.execution.vllm_image
+    if check is not None and name is not None and IMAGE in sources:
+        check(name, sources[IMAGE], reporter)
+
+
 def check_image(
     client: "RegistryClient",
-    loaded: "LoadedManifest",
-    lock: "Lock",
+    name: str | None,
+    pinned: Mapping[str, str],
     policy: "AttestationPolicy",
     reporter: "Reporter",
 ) -> None:
-    """Refuse the image of a manifest if nobody vouches for it whom the policy believes.
+    """Refuse an image if nobody vouches for it whom the policy believes.
 
     Args:
         client: Asks the registry that the image is named after.
-        loaded: The manifest; one without an image needs nobody to vouch for it.
-        lock: Pins the image.
+        name: As a manifest names it; None where that is not known, so that nobody can be asked.
+        pinned: What a lock has of it: `manifest`, and `digest`, which may be that of an index.
         policy: Whose attestations are believed, and what happens where there is none.
         reporter: Told what is not vouched for and is used all the same.
 
@@ -49,14 +74,15 @@ def check_image(
     """
     from dis_derivations.transport.errors import TransferError
     from dis_derivations.trust.attestations import judge_image
-    from dis_derivations.trust.errors import UntrustedError
 
-    name = loaded.manifest.runtime.execution.vllm_image
-    pinned = lock.sources.get(IMAGE)
-    if policy.mode == "off" or name is None or pinned is None:
+    if policy.mode == "off":
+        return
+    manifest, root = Sha256(pinned["manifest"]), Sha256(pinned["digest"])
+    if name is None:
+        why = "it is not known which registry it is from"
+        _refuse(str(manifest), [why], policy, reporter, hint="say which one has it: --image NAME")
         return
     reference = image_reference(name)
-    manifest, root = Sha256(pinned["manifest"]), Sha256(pinned["digest"])
     reasons: list[str] = []
     try:
         for subject in _subjects(client, reference, manifest, root):
@@ -75,12 +101,24 @@ def check_image(
                 hint=error.hint,
             ) from error
         reasons.append(str(error))
+    _refuse(name, reasons, policy, reporter)
+
+
+def _refuse(
+    name: str,
+    reasons: list[str],
+    policy: "AttestationPolicy",
+    reporter: "Reporter",
+    hint: str = _TRUST_HINT,
+) -> None:
+    from dis_derivations.trust.errors import UntrustedError
+
     cause = "; ".join(dict.fromkeys(reasons))
     if policy.mode == "require":
         raise UntrustedError(
             f"nobody that you trust vouches for the image {name}",
             cause=cause,
-            hint="trust whoever signed it (trusted-keys, trusted-identities), or set image-trust to warn",
+            hint=hint,
         )
     reporter(Event("note", "image", f"warning: nobody vouches for {name}: {cause}"))
 

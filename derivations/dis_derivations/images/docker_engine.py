@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from dis_derivations.images.docker_place import docker_place
 from dis_derivations.images.stored_image import StoredImage
 from dis_store.digest import Sha256
 from dis_store.errors import BuildError, DisError, IntegrityError, UnfitEnvironmentError
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 _SECONDS = 60.0
-_DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 # The version of the interface that came with Docker 23.0.
 _ZSTD_FROM = (1, 42)
-_HINT = "start Docker, or let DOCKER_HOST name an engine; fetching and inspecting images needs none"
+_HINT = (
+    "start Docker, or let DOCKER_HOST, DOCKER_CONTEXT or docker context use name an engine; "
+    "fetching and inspecting images needs none"
+)
 
 
 class DockerEngine:
@@ -33,7 +36,7 @@ class DockerEngine:
 
     @classmethod
     def connect(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Return the engine that `DOCKER_HOST` names, or the one of this machine.
+        """Return the engine that the docker command would speak to (`docker_place`).
 
         Args:
             environment: In place of that of the process.
@@ -41,17 +44,26 @@ class DockerEngine:
         Raises:
             UnfitEnvironmentError: There is none, it does not answer, or it is too old.
         """
-        import docker
         from docker.errors import DockerException
+        from docker.utils import kwargs_from_env
+
+        from dis_derivations.images.docker_client import EngineClient
 
         named = os.environ if environment is None else environment
+        place = docker_place(named)
         try:
-            options = docker.utils.kwargs_from_env(environment=dict(named))
-            _check_socket(options.get("base_url") or _DEFAULT_ADDRESS)
-            client = docker.APIClient(version="auto", timeout=_SECONDS, **options)
+            if place.is_of_context:
+                options = {"tls": False if place.tls is None else place.tls.config()}
+            else:
+                options = kwargs_from_env(environment=dict(named))
+            options["base_url"] = place.address
+            _check_socket(place.address)
+            client = EngineClient(version="auto", timeout=_SECONDS, **options)
         except (DockerException, OSError, ValueError) as error:
             raise UnfitEnvironmentError(
-                "no Docker engine answers", cause=_first_line(error), hint=_HINT
+                f"no Docker engine answers at {place.address}",
+                cause=f"{_first_line(error)}; {place.chosen_by}",
+                hint=_HINT,
             ) from error
         return cls(client)
 

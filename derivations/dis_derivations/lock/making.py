@@ -11,6 +11,7 @@ from dis_derivations.lock.ingestion import GroupPlan
 from dis_derivations.lock.location import LockLocation
 from dis_derivations.lock.publishing import is_published
 from dis_derivations.lock.resolution import (
+    Gate,
     always,
     never_interrupted,
     plan_lock,
@@ -22,6 +23,7 @@ from dis_derivations.realisation.silence import silent
 from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from dis_derivations.realisation.target import ImageCheck
     from dis_store import Store
 
 
@@ -97,6 +99,7 @@ def make_lock(
     update: Collection[str] = (),
     fetch: bool = True,
     before_reading: Callable[[Sequence[GroupPlan]], None] = always,
+    image_check: "ImageCheck | None" = None,
     reporter: Reporter = silent,
 ) -> tuple[Lock, Path]:
     """Return the lock of a manifest and the file it was written to.
@@ -106,8 +109,9 @@ def make_lock(
         loaded: The manifest.
         location: Where the lock is, if there is one, and goes. A lock that would not change is not written.
         update: Names of artifacts to pin again.
-        fetch: Whether the files of a hub are fetched; else the digests that it publishes are taken.
+        fetch: Whether the files of a hub and of an index are fetched; else the digests that they publish are taken.
         before_reading: Told what is going to be read; may raise to prevent it.
+        image_check: Refuses an image that nobody vouches for, before anything is read; None where nobody need.
         reporter: Told how much was read.
 
     Raises:
@@ -129,7 +133,7 @@ def make_lock(
         previous=previous,
         update=update,
         fetch=fetch,
-        before_reading=check_reading,
+        gate=Gate(check_reading, image_check),
         reporter=reporter,
     )
     if lock is previous and location.path is not None:

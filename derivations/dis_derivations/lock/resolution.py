@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dis_derivations.environments.locking import package_names, plan_packages
+from dis_derivations.images.attestations import check_pinned_image
 from dis_derivations.images.source import ImageSource
 from dis_derivations.lock.document import Lock, LockedFile
 from dis_derivations.lock.ingestion import GroupPlan, Mismatch, ingest_group, now
@@ -22,6 +23,7 @@ from dis_derivations.sources.source import Remarking
 from dis_store.errors import InvalidInputError, MismatchError
 
 if TYPE_CHECKING:
+    from dis_derivations.realisation.target import ImageCheck
     from dis_store import Store
 
 
@@ -33,6 +35,22 @@ def always(_plans: Sequence[GroupPlan]) -> None:
     """Agree to reading anything."""
 
 
+@dataclass(frozen=True)
+class Gate:
+    """What may prevent that something is locked, when nothing of the manifest is refused and nothing was read.
+
+    Attributes:
+        before_reading: Told what is going to be read.
+        image_check: Refuses an image that nobody vouches for; None where nobody need.
+    """
+
+    before_reading: Callable[[Sequence[GroupPlan]], None] = always
+    image_check: "ImageCheck | None" = None
+
+
+OPEN = Gate()
+
+
 def resolve_lock(
     loaded: LoadedManifest,
     store: "Store",
@@ -41,7 +59,7 @@ def resolve_lock(
     update: Collection[str] = (),
     fetch: bool = True,
     check_interrupted: Callable[[], None] = never_interrupted,
-    before_reading: Callable[[Sequence[GroupPlan]], None] = always,
+    gate: Gate = OPEN,
     reporter: Reporter = silent,
 ) -> Lock:
     """Return the lock of a manifest; files of local sources are read into the store on the way.
@@ -52,10 +70,9 @@ def resolve_lock(
         previous: The lock so far. Artifacts whose source did not change keep their resolution,
             unread.
         update: Names of artifacts to resolve again all the same.
-        fetch: Whether the files of a hub are fetched; else the digests that it publishes are taken.
+        fetch: Whether the files of a hub and of an index are fetched; else the digests that they publish are taken.
         check_interrupted: Called between files; raises when the user asked to stop.
-        before_reading: Told what is going to be read, when nothing of it is refused; may raise to
-            prevent it.
+        gate: What may prevent it before anything is read.
         reporter: Told how much was read.
 
     Returns:
@@ -72,11 +89,13 @@ def resolve_lock(
     kept = _kept(loaded, groups, previous, update)
     fresh = [group for group in groups if group.name not in kept]
     plan = plan_groups(loaded, fresh, store=store)
+    pinned = resolved_sources(groups, plan, previous)
+    check_pinned_image(gate.image_check, loaded, pinned, reporter)
     packages = plan_packages(loaded, store, previous, update, check_interrupted)
-    read = [group for group in plan.groups if fetch or not is_published(group)]
-    published = [group for group in plan.groups if group not in read]
-    read += packages.plans
-    before_reading(read)
+    plans = [*plan.groups, *packages.plans]
+    read = [each for each in plans if fetch or not is_published(each)]
+    published = [each for each in plans if each not in read]
+    gate.before_reading(read)
     found: list[LockedFile] = [file for files in kept.values() for file in files]
     found += [*packages.kept, *_published(published)]
     found += read_groups(store, loaded, read, check_interrupted, reporter)
@@ -84,6 +103,7 @@ def resolve_lock(
         manifest_id=loaded.manifest_id,
         generated_at=now(),
         artifacts=tuple(found),
+        # Once more: which wheel a package is in is known when it has come.
         sources=resolved_sources(groups, plan, previous),
     )
     if previous is not None and replace(lock, generated_at=previous.generated_at) == previous:

@@ -34,8 +34,6 @@ def laboratory_for(
     """
     raw, loaded = _checked(request)
     used = ensure_lock(store, loaded, LockLocation.of(raw), request, reporter)
-    if request.image_check is not None:
-        request.image_check(loaded, used.lock, reporter)
     with _laboratory(store, loaded, used.lock, request) as laboratory:
         laboratory.reporter = reporter
         yield laboratory

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dis_derivations.images.attestations import check_pinned_image
 from dis_derivations.images.pinning import check_image_pinned
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
@@ -98,8 +99,11 @@ def ensure_lock(
         InvalidInputError, UnfitEnvironmentError: As `lock_state`, or before a byte is read, when disk
             or memory cannot be enough or no engine runs the model.
         LockRefusedError: Something cannot be pinned, or without verification cannot be taken.
+        UntrustedError: Nobody vouches for its image, and somebody must.
     """
     state = lock_state(loaded, location, request)
+    if state.lock is not None:
+        check_pinned_image(request.image_check, loaded, state.lock.sources, reporter)
     if state.lock is not None and request.verify_digests:
         return UsedLock(state.lock, state.data)
     preflight.check_model(loaded, ask_hub=state.lock is None)
@@ -109,7 +113,14 @@ def ensure_lock(
             loaded, store, state.lock, before_reading=check_reading, reporter=reporter
         )
         return UsedLock(state.lock, state.data, present)
-    lock, path = make_lock(store, loaded, location, before_reading=check_reading, reporter=reporter)
+    lock, path = make_lock(
+        store,
+        loaded,
+        location,
+        before_reading=check_reading,
+        image_check=request.image_check,
+        reporter=reporter,
+    )
     reporter(
         Event(
             "note",

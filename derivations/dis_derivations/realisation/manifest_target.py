@@ -97,7 +97,15 @@ def plan_target(store: Store, request: TargetRequest) -> "DryRun":
 
 
 def _may_recall(request: TargetRequest, raw: RawManifest) -> bool:
+    if request.image_check is not None and _names_image(raw):
+        return False  # who vouches for it today follows from no file
     return request.verify_digests and not request.rebuilds and plan_cache.follows_from_files(raw)
+
+
+def _names_image(raw: RawManifest) -> bool:
+    runtime = raw.document.get("runtime")
+    execution = runtime.get("execution") if isinstance(runtime, dict) else None
+    return isinstance(execution, dict) and execution.get("vllm_image") is not None
 
 
 def _recall(

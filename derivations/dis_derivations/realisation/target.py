@@ -9,13 +9,13 @@ from dis_store.digest import Digest
 
 if TYPE_CHECKING:
     from dis_derivations.distribution.substitution import Substituter
-    from dis_derivations.lock.document import Lock
     from dis_derivations.lock.unverified_digests import UnverifiedDigests
-    from dis_derivations.manifest.loading import LoadedManifest
+    from dis_derivations.realisation.engine_environment import Place
     from dis_derivations.realisation.events import Reporter
     from dis_derivations.realisation.rebuild import Rebuild
 
-    ImageCheck = Callable[[LoadedManifest, Lock, Reporter], None]
+    # Told the name of an image, None where it is not known; what a lock pins of it; and who hears of it.
+    ImageCheck = Callable[[str | None, Mapping[str, str], Reporter], None]
 
 DEFAULT_TARGET = "run"
 
@@ -39,6 +39,8 @@ class TargetRequest:
         out_link: A result link to make outside the store.
         engine_python: The interpreter of vLLM. Where it lies is no part of any identity; what is installed there is.
         transformers_python: The same for the engine transformers.
+        place: Whether the engine runs in the image of the manifest or outside; None: in it where the manifest names one
+            and no interpreter is named. Where it is no part of any identity.
         substituter: Makes what is asked before anything is built; None where everything is built here.
         image_check: Refuses an image that nobody vouches for; None where nobody need.
     """
@@ -55,6 +57,7 @@ class TargetRequest:
     out_link: Path | None = None
     engine_python: Path | None = None
     transformers_python: Path | None = None
+    place: "Place | None" = None
     substituter: "Callable[[], Substituter] | None" = None
     image_check: "ImageCheck | None" = None
 

@@ -2,35 +2,32 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import ROOT
-from dis_derivations.images.attestations import check_image, fetch_attestations
-from dis_derivations.lock.document import Lock
+from dis_derivations.images.attestations import (
+    check_image,
+    check_pinned_image,
+    fetch_attestations,
+)
 from dis_derivations.lock.resolution import resolve_lock
-from dis_derivations.manifest.loading import LoadedManifest, load_manifest
-from dis_derivations.realisation.events import Event
+from dis_derivations.manifest.loading import load_manifest
+from dis_derivations.realisation.events import Event, Reporter
 from dis_derivations.registry.client import RegistryClient
-from dis_derivations.registry.reference import RegistryReference, parse_image_reference
-from dis_derivations.trust import statement
 from dis_derivations.trust.attestation_policy import AttestationPolicy
 from dis_derivations.trust.errors import UntrustedError
-from dis_derivations.trust.statement import PAYLOAD_TYPE, Subject
 from dis_store import Store
 from dis_store.digest import Sha256
 from dis_store.errors import UnfitEnvironmentError
-from images import MANIFEST, LayoutMaker, platform, sha256, tar_of
+from images import sha256
+from published_images import FIELD, QUICKSTART, Published, attestation
 from real_registry import RealRegistry, running_registry
-from signers import NOW, signer, trusted
+from signers import NOW, trusted
 
-QUICKSTART = ROOT / "configs/quickstart.json"
-FIELD = "runtime.execution.vllm_image"
-BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 POLICY = AttestationPolicy(
     now=NOW, mode="require", keys=(trusted("alice", roles=frozenset({"images"})),)
@@ -49,64 +46,6 @@ def client(tmp_path: Path) -> Iterator[RegistryClient]:
         yield found
 
 
-class Published:
-    """An image in a registry, and what is said of it there."""
-
-    def __init__(self, client: RegistryClient, name: str, path: Path) -> None:
-        self.client = client
-        self.layout = LayoutMaker(path / "layout")
-        self.image = self.layout.image([tar_of({"a": name.encode()})], platform=platform("amd64"))
-        self.layout.finish(self.image)
-        self.reference = parse_image_reference(name)
-        self.push(self.image)
-
-    def push(self, descriptor: dict[str, Any]) -> None:
-        data = self.layout.path(descriptor["digest"]).read_bytes()
-        document = json.loads(data)
-        for blob in (document["config"], *document["layers"]):
-            self.client.push_bytes(self.reference, self.layout.path(blob["digest"]).read_bytes())
-        self.client.push_manifest(self.reference, data, descriptor["mediaType"])
-
-    def say(
-        self,
-        document: bytes,
-        *,
-        about: dict[str, Any] | None = None,
-        kind: str = BUNDLE,
-        tag: str | None = None,
-    ) -> None:
-        """Push a document as a referrer of the image, or under a tag."""
-        for data in (document, b"{}"):
-            self.client.push_bytes(self.reference, data)
-        subject = {key: (about or self.image)[key] for key in ("mediaType", "digest", "size")}
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "artifactType": kind,
-            "config": {
-                "mediaType": "application/vnd.oci.empty.v1+json",
-                "digest": sha256(b"{}"),
-                "size": 2,
-            },
-            "layers": [{"mediaType": kind, "digest": sha256(document), "size": len(document)}],
-            **({} if tag else {"subject": subject}),
-        }
-        data = json.dumps(manifest).encode()
-        where = self.reference.with_tag(tag) if tag else self.reference.with_digest(Sha256.of(data))
-        self.client.push_manifest(where, data, MANIFEST)
-
-    @property
-    def pinned(self) -> RegistryReference:
-        return self.reference.with_digest(Sha256(self.image["digest"]))
-
-    def locked(self, path: Path) -> tuple[LoadedManifest, Lock]:
-        reference = self.reference
-        name = f"{reference.host}/{reference.repository}@{self.image['digest']}"
-        loaded = load_manifest(QUICKSTART, [f"{FIELD}={name}"])
-        with Store.open(path / "store") as store:
-            return loaded, resolve_lock(loaded, store, previous=None)
-
-
 @pytest.fixture
 def published(
     request: pytest.FixtureRequest, tmp_path: Path, registry: RealRegistry, client: RegistryClient
@@ -115,18 +54,17 @@ def published(
     return Published(client, f"{registry.host}/{name}:v1", tmp_path)
 
 
-def attestation(digest: str, name: str = "alice") -> bytes:
-    subject = Subject("image", {"sha256": digest.removeprefix("sha256:")})
-    payload = statement.encode([subject], "https://slsa.dev/provenance/v1", {"builder": "ours"})
-    return signer(name).sign(payload, PAYLOAD_TYPE)
-
-
 def checked(
     published: Published, path: Path, policy: AttestationPolicy = POLICY, **changes: Any
 ) -> list[str]:
     loaded, lock = published.locked(path)
     events: list[Event] = []
-    check_image(published.client, loaded, replace(lock, **changes), policy, events.append)
+    sources = replace(lock, **changes).sources
+
+    def check(image: str | None, pinned: Mapping[str, str], reporter: Reporter) -> None:
+        check_image(published.client, image, pinned, policy, reporter)
+
+    check_pinned_image(check, loaded, sources, events.append)
     return [event.text for event in events]
 
 
@@ -206,11 +144,12 @@ def test_a_registry_that_does_not_answer_is_no_reason_to_believe(
 
     loaded, lock = published.locked(tmp_path)
     away = load_manifest(QUICKSTART, [f"{FIELD}=localhost:9/x@{published.image['digest']}"])
+    name = away.manifest.runtime.execution.vllm_image
     with (
         RegistryClient({"HOME": str(tmp_path)}, Conduct(attempts=1)) as client,
         pytest.raises(UnfitEnvironmentError, match="nobody can be asked"),
     ):
-        check_image(client, away, lock, POLICY, lambda _: None)
+        check_image(client, name, lock.sources["runtime.image"], POLICY, lambda _: None)
     assert loaded.manifest_id != away.manifest_id
 
 
@@ -218,4 +157,15 @@ def test_a_manifest_without_an_image_needs_nobody(client: RegistryClient, tmp_pa
     loaded = load_manifest(QUICKSTART)
     with Store.open(tmp_path / "store") as store:
         lock = resolve_lock(loaded, store, previous=None)
-    check_image(client, loaded, lock, POLICY, lambda _: None)
+    asked: list[object] = []
+    check_pinned_image(lambda *each: asked.append(each), loaded, lock.sources, lambda _: None)
+    assert asked == []
+
+
+def test_an_image_whose_registry_is_not_known_is_refused_or_told_of(client: RegistryClient) -> None:
+    pinned = {"manifest": sha256(b"m"), "digest": sha256(b"m")}
+    with pytest.raises(UntrustedError, match="not known which registry"):
+        check_image(client, None, pinned, POLICY, lambda _: None)
+    events: list[Event] = []
+    check_image(client, None, pinned, replace(POLICY, mode="warn"), events.append)
+    assert "not known which registry" in events[0].text
