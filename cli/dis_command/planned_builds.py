@@ -1,4 +1,4 @@
-"""What is said of builds that would be made, for `--dry-run`."""
+"""What is said of builds that would be made or come from elsewhere, for `--dry-run`."""
 
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,26 @@ _LOCKS = "the manifest would be locked first; what is to be built is known after
 
 
 def show_plan(session: Session, plan: "DryRun") -> None:
-    """Print what a realisation would build."""
+    """Print what a realisation would fetch from registries, and what it would build."""
     from dis_command.realised_documents import dry_run_document
 
+    for note in plan.substitutions.notes:
+        session.say(f"note: {note}")
     session.print_result(lambda: dry_run_document(plan), lambda: _plan_text(plan))
 
 
 def _plan_text(plan: "DryRun") -> str:
-    from dis_command.terminal import count_text, size_text
-
     if plan.locks:
         return "\n".join([*_downloads(plan), _LOCKS])
+    builds = _builds(plan) or ["nothing would be built"]
+    return "\n".join([*_substitutions(plan), *builds, *_refused(plan)])
+
+
+def _builds(plan: "DryRun") -> list[str]:
+    from dis_command.terminal import count_text, size_text
+
     if not plan.builds:
-        return "nothing would be built"
+        return []
     fetched = sum(build.fetched_bytes for build in plan.builds)
     head = f"{count_text(len(plan.builds), 'build')} would be made"
     lines = [head + (f", {size_text(fetched)} fetched:" if fetched else ":")]
@@ -32,7 +39,30 @@ def _plan_text(plan: "DryRun") -> str:
         size = f"  {size_text(build.fetched_bytes)}" if build.fetched_bytes else ""
         origin = f"  from {build.origin}" if build.origin else ""
         lines.append(f"  {build.name}  {build.derivation[:12]}{size}{origin}")
-    return "\n".join(lines)
+    return lines
+
+
+def _substitutions(plan: "DryRun") -> list[str]:
+    from dis_command.terminal import count_text, size_text
+
+    coming = plan.substitutions.taken
+    if not coming:
+        return []
+    fetched = sum(each.fetched_bytes for each in coming)
+    count = count_text(len(coming), "build")
+    lines = [f"{count} would come from registries, {size_text(fetched)} fetched:"]
+    for each in coming:
+        trust = ", not signed by a trusted key" if each.proof == "none" else ""
+        size = size_text(each.fetched_bytes)
+        lines.append(f"  {each.name}  {each.derivation[:12]}  {size}  from {each.origin}{trust}")
+    return lines
+
+
+def _refused(plan: "DryRun") -> list[str]:
+    return [
+        f"{each.origin} has a build of {each.name} that would not be taken: {each.reason}"
+        for each in plan.substitutions.refused
+    ]
 
 
 def _downloads(plan: "DryRun") -> list[str]:

@@ -47,6 +47,7 @@ def show_import(session: Session, plan: "PlannedImport") -> None:
             "new": len(plan.new),
             "new_objects": [str(digest) for digest in plan.new],
             "bytes": plan.bytes,
+            "signatures": plan.signatures,
         },
         lambda: f"{count_text(plan.objects, 'object')}, {size}, would be imported; {new}",
     )

@@ -58,6 +58,26 @@ def dry_run_document(plan: "DryRun") -> dict[str, Any]:
             }
             for build in plan.builds
         ],
+        "substitutions": [
+            {
+                "name": each.name,
+                "builder": each.builder,
+                "derivation": str(each.derivation),
+                "fetched_bytes": each.fetched_bytes,
+                "from": each.origin,
+                "proof": each.proof,
+            }
+            for each in plan.substitutions.taken
+        ],
+        "refused_substitutions": [
+            {
+                "name": each.name,
+                "derivation": str(each.derivation),
+                "from": each.origin,
+                "reason": each.reason,
+            }
+            for each in plan.substitutions.refused
+        ],
         "downloads": [
             {
                 "name": each.artifact,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dis_derivations.distribution.workers import Stop
     from dis_derivations.realisation.events import Reporter
     from dis_derivations.registry.reference import RegistryReference
+    from dis_store import Root, Store
 
 Progress = Callable[[int, int], None]
 
@@ -61,3 +62,16 @@ def interruptible() -> "Iterator[Stop]":
         raise InterruptedBuildError(
             "interrupted", hint="run the same command again: it goes on from what has arrived"
         ) from None
+
+
+def root_of_ref(store: "Store", ref: str) -> "Root":
+    """Return the root that a REF names, or one for the object that it names.
+
+    Raises:
+        InvalidInputError: It names no object.
+    """
+    from dis_derivations.runs.reference import resolve
+    from dis_store import Root
+
+    resolved = resolve(store, ref)
+    return resolved.entry or Root(resolved.object())

@@ -1,6 +1,7 @@
 """What the fault rigs share."""
 
 import os
+import pkgutil
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dis_derivations import distribution, registry, transport
 from disks import have_own_mounts
 from effort import is_stress
 from errands import Inputs, modules_in_use, write_inputs
@@ -46,8 +48,19 @@ def _nursery(inputs: Inputs, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     # Before it starts, since it must see what is mounted later.
     have_own_mounts()
     modules = modules_in_use(inputs, tmp_path_factory.mktemp("rehearsal"))
-    with nursery(modules) as found:
+    with nursery([*modules, *_modules_of_transfers()]) as found:
         yield found
+
+
+def _modules_of_transfers() -> list[str]:
+    """Return what pushes and pulls import, for which the rehearsal has no registry."""
+    packages = (registry, distribution, transport)
+    found = [
+        each.name
+        for package in packages
+        for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    ]
+    return [*found, "dis_command.commands.push", "dis_command.commands.pull"]
 
 
 @pytest.fixture

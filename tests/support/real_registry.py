@@ -105,13 +105,17 @@ class RealRegistry:
 
         It writes them after it has answered, so this waits until no more come.
         """
-        self._settle()
         found = []
-        for line in (self.directory / "log").read_text("utf-8", "replace").splitlines():
+        for line in self.log().splitlines():
             if '" ' in line and "HTTP/1." in line and line.count('"') >= 2:
                 request, _, rest = line.split('"', 1)[1].partition('" ')
                 found.append(f"{request.removesuffix(' HTTP/1.1')} {rest.split(' ')[0]}")
         return found
+
+    def log(self) -> str:
+        """Return its log, once no more comes."""
+        self._settle()
+        return (self.directory / "log").read_text("utf-8", "replace")
 
     def _settle(self) -> None:
         size = -1

@@ -10,7 +10,6 @@ from dis_command.session import Session
 if TYPE_CHECKING:
     from dis_derivations.distribution.pushing import Pushed
     from dis_derivations.registry.reference import RegistryReference
-    from dis_store import Root, Store
 
 
 @command(
@@ -18,15 +17,25 @@ if TYPE_CHECKING:
     examples=(
         "dis push first oci://registry.example.com/runs:first",
         "dis push first oci://localhost:5000/runs:first --dry-run",
+        "dis push first oci://registry.example.com/models:first --as image --base busybox",
     ),
 )
 @ref_argument()
 @click.argument("place", metavar="oci://HOST/REPOSITORY:TAG")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["closure", "image"]),
+    default="closure",
+    help="The whole, or the model alone as an image with its files below /models.  [default: closure]",
+)
+@click.option("--base", metavar="REF", help="Put that image on this one of the store.")
 @click.option("--outputs-only", is_flag=True, help="Send the object alone, with what it refers to.")
 @click.option(
     "--mount-from",
     metavar="REPOSITORY",
-    help="Take what is there from another repository of the same registry.",
+    multiple=True,
+    help="Take what is there from another repository of the same registry; repeatable.",
 )
 @click.option(
     "--parts",
@@ -37,28 +46,41 @@ if TYPE_CHECKING:
 @dry_run_option
 @json_option
 @pass_session
-def push(
+def push(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     session: Session,
     ref: str,
     place: str,
+    form: str,
+    base: str | None,
     outputs_only: bool,
-    mount_from: str | None,
+    mount_from: tuple[str, ...],
     in_parts: bool,
     dry_run: bool,
 ) -> None:
     """Send something with all that belongs to it to a registry.
 
     What belongs to a run is what its root keeps: bundle, results, logs, inputs,
-    and the records of the builds. Nothing is sent that the registry has.
+    and the records of the builds. Nothing is sent that the registry has. With
+    --as image others get the model of it, or all files of another object, as
+    an image that they can mount or run.
     """
-    from dis_command.transfers import interruptible, transferring
+    from dis_command.transfers import interruptible, root_of_ref, transferring
     from dis_derivations.distribution.kept import kept_by
     from dis_derivations.distribution.pushing import Push, plan_push
     from dis_derivations.registry.client import RegistryClient
 
     reference = _tagged(place)
+    if form == "image":
+        if outputs_only or in_parts:
+            raise click.UsageError("--outputs-only and --parts are for closures, not for images")
+        from dis_command.pushed_images import export_image
+
+        export_image(session, ref, reference, base=base, mount_from=mount_from, dry_run=dry_run)
+        return
+    if base is not None:
+        raise click.UsageError("--base is for --as image")
     with session.open_store() as store, interruptible() as stop:
-        kept = kept_by(store, _root(store, ref), outputs_only=outputs_only)
+        kept = kept_by(store, root_of_ref(store, ref), outputs_only=outputs_only)
         with (
             RegistryClient(session.environment) as client,
             session.reporting() as reporter,
@@ -69,7 +91,7 @@ def push(
             work = Push(
                 client,
                 plan_push(store, kept, reference, stop, in_parts=in_parts),
-                mount_from=(mount_from,) if mount_from else (),
+                mount_from=mount_from,
                 progress=progress,
                 stop=stop,
             )
@@ -88,14 +110,6 @@ def _tagged(place: str) -> "RegistryReference":
             hint=f"give it one: {reference.base}:TAG",
         )
     return reference
-
-
-def _root(store: "Store", ref: str) -> "Root":
-    from dis_derivations.runs.reference import resolve
-    from dis_store import Root
-
-    resolved = resolve(store, ref)
-    return resolved.entry or Root(resolved.object())
 
 
 def _document(pushed: "Pushed", dry_run: bool) -> dict[str, object]:

@@ -25,14 +25,17 @@ from dis_store.closures import closure
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.foundation import Foundation
-from dis_store.hashing import Content, ContentHasher
+from dis_store.hashing import Content, ContentHasher, hash_content
 from dis_store.integrity.inspection import FILE_MODE
+from dis_store.platform_linux import write_all
 from dis_store.stored_files import files_of_size, open_stored
 from dis_store.work_progress import Progress, counter
 from dis_store.writing.downloads import Download, downloading, finish
 from dis_store.writing.work_space import WorkSpace, work_space
 
 _SMALL = 1 << 20
+# So short a content is sooner fetched again than kept for the next process.
+_NOT_KEPT = 16 << 10
 
 
 def receive(
@@ -149,12 +152,47 @@ class _Arrival:
                 self._take(stored.path, blake3)
                 return stored.content
         if blob.size <= _SMALL:
+            return self._small(foundation, blake3, blob, count)
+        return self._download(foundation, blake3, blob, count)
+
+    def _small(
+        self,
+        foundation: Foundation,
+        blake3: Digest,
+        blob: Descriptor,
+        count: Callable[[int], None],
+    ) -> Content:
+        """Take a content that comes in one request, and keep it where its bytes are worth the directory."""
+        if blob.size <= _NOT_KEPT:
             data = self._client.read_blob(self._reference, blob.digest, blob.size, self._stop.check)
             content = self._checked(blake3, blob, _content_of(data))
             self._write(blake3, data)
-            count(len(data))
-            return content
-        return self._download(foundation, blake3, blob, count)
+        else:
+            key = self._key(blob)
+            self._downloads.append(key)
+            with downloading(foundation, key, self._stop.check) as download:
+                content = self._kept(download, blob)
+                self._checked(blake3, blob, content)
+                os.link(download.part, self._space.path / blake3)
+        count(blob.size)
+        return content
+
+    def _kept(self, download: Download, blob: Descriptor) -> Content:
+        """Return what is in a download of a small blob, which another process may have left there."""
+        descriptor, _ = download.open()
+        try:
+            if os.fstat(descriptor).st_size == blob.size:
+                content = hash_content(descriptor)
+                if content.sha256 == blob.digest:
+                    return content
+            data = self._client.read_blob(self._reference, blob.digest, blob.size, self._stop.check)
+            anew = download.start_over()
+            os.close(descriptor)
+            descriptor = anew
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        return _content_of(data)
 
     def _download(
         self,

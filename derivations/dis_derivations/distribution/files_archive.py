@@ -1,54 +1,24 @@
 """The files of one object as one archive: the same bytes every time, and never written to a disk to be sent."""
 
-import hashlib
-import json
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
 from dis_derivations.distribution import layout
+from dis_derivations.distribution.segments import Segment, Segments
 from dis_derivations.registry.documents import Descriptor
 from dis_derivations.registry.uploads import Blob
 from dis_store import Store
 from dis_store.archives import closure_archive
 from dis_store.archives.closure_arrival import read_content
 from dis_store.archives.tar_reader import TarReader
-from dis_store.digest import Digest, Sha256
+from dis_store.digest import Digest
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.hashing import Content
 from dis_store.tree import Tree
 from dis_store.writing.work_space import WorkSpace
 
-_PIECE = 1 << 18
 _PLAN = b"the archive of the files of an object, format 1: "
-
-
-@dataclass(frozen=True)
-class _Segment:
-    """A stretch of the archive: bytes of its own, or a file."""
-
-    size: int
-    data: bytes = b""
-    path: Path | None = None
-
-    def read(self, start: int, end: int) -> Iterator[bytes]:
-        if self.path is None:
-            yield self.data[start:end]
-            return
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(start)
-            left = end - start
-            while left:
-                piece = file.read(min(left, _PIECE))
-                if not piece:
-                    raise IntegrityError(
-                        f"the file {self.path} is damaged", cause="it is too short"
-                    )
-                left -= len(piece)
-                yield piece
 
 
 class FilesArchive:
@@ -62,50 +32,35 @@ class FilesArchive:
         self._digest = digest
         tree = store.tree(digest)
         places = {entry.blake3: store.object_path(digest) / entry.path for entry in tree.files}
-        self._segments = list(_segments(tree, places))
-        self._ends = list(accumulate(segment.size for segment in self._segments))
+        self._segments = Segments(_segments(tree, places))
 
     @property
     def size(self) -> int:
         """The bytes of it."""
-        return self._ends[-1]
+        return self._segments.size
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes from `start` to before `end`."""
-        number = bisect_right(self._ends, start)
-        while start < end:
-            segment, stop = self._segments[number], self._ends[number]
-            begin = stop - segment.size
-            yield from segment.read(start - begin, min(end, stop) - begin)
-            start, number = max(start, stop), number + 1
+        return self._segments.read(start, end)
 
     def descriptor(self, check_interrupted: Callable[[], None]) -> Descriptor:
-        """Return what names it. It is hashed once; the store remembers what came out."""
+        """Return what names it."""
         key = Digest.of(_PLAN + self._digest.encode())
-        known = self._store.recall_plan(key)
-        if known is None:
-            hasher = hashlib.sha256()
-            for piece in self.read(0, self.size):
-                hasher.update(piece)
-                check_interrupted()
-            known = json.dumps(f"sha256:{hasher.hexdigest()}")
-            self._store.remember_plan(key, known, [self._digest])
-        return Descriptor(layout.TAR_LAYER, Sha256(json.loads(known)), self.size)
+        sha256 = self._segments.sha256(self._store, key, [self._digest], check_interrupted)
+        return Descriptor(layout.TAR_LAYER, sha256, self.size)
 
     def blob(self, descriptor: Descriptor) -> Blob:
         """Return it as something to send."""
-        return Blob(descriptor.digest, descriptor.size, self.read)
+        return self._segments.blob(descriptor.digest)
 
 
-def _segments(tree: Tree, places: "dict[Digest, Path]") -> Iterator[_Segment]:
+def _segments(tree: Tree, places: "dict[Digest, Path]") -> Iterator[Segment]:
     for blake3, size in closure_archive.contents({tree.digest: tree}):
         header = closure_archive.member_header(closure_archive.file_name(blake3), size)
-        yield _Segment(len(header), header)
-        yield _Segment(size, path=places[blake3])
-        rest = closure_archive.padding(size)
-        if rest:
-            yield _Segment(len(rest), rest)
-    yield _Segment(len(closure_archive.END), closure_archive.END)
+        yield Segment.of_bytes(header)
+        yield Segment(size, path=places[blake3])
+        yield Segment.of_bytes(closure_archive.padding(size))
+    yield Segment.of_bytes(closure_archive.END)
 
 
 def archive_size(tree: Tree) -> int:

@@ -63,7 +63,7 @@ def hear(
         IntegrityError: What is there is malformed.
         RegistryRefusedError, TransferError: A repository refuses, or cannot be reached.
     """
-    shelves = [_Shelf.of(client, each, signers) for each in repositories]
+    shelves = [Shelf.of(client, each, signers) for each in repositories]
     told = _Told()
     for digest, derivation in derivations.items():
         own = known.get(digest, {})
@@ -100,7 +100,7 @@ class _Told:
 
 
 @dataclass(frozen=True)
-class _Shelf:
+class Shelf:
     """A repository, with its tags for claims by the key that they are about."""
 
     repository: RegistryReference
@@ -109,7 +109,17 @@ class _Shelf:
     @classmethod
     def of(
         cls, client: RegistryClient, repository: RegistryReference, signers: Sequence[Sha256]
-    ) -> "_Shelf":
+    ) -> "Shelf":
+        """Ask a repository for its tags.
+
+        Args:
+            client: Who asks.
+            repository: The repository.
+            signers: Keys whose claims come first.
+
+        Raises:
+            RegistryRefusedError, TransferError: It refuses, or cannot be reached.
+        """
         tags: dict[Digest, list[str]] = {}
         for tag in client.tags(repository):
             if (key := layout.claimed_key(tag)) is not None:
@@ -120,6 +130,12 @@ class _Shelf:
         return cls(repository, tags)
 
     def builds(self, client: RegistryClient, key: Digest) -> Iterator[TravellingBuild]:
+        """Yield what anybody claims of a build, by its key without the facts of a platform.
+
+        Raises:
+            IntegrityError: A claim is malformed.
+            RegistryRefusedError, TransferError: As `of`.
+        """
         for tag in self.tags.get(key, ())[:_MOST_SIGNERS]:
             yield from fetch_claims(client, self.repository.with_tag(tag))
 

@@ -11,6 +11,7 @@ from dis_derivations.distribution.build_records import (
     travelling_build,
 )
 from dis_derivations.graph.derivation import Derivation
+from dis_derivations.images.stored_image import is_image
 from dis_store import Realisation, Root, Store
 from dis_store.digest import Digest
 from dis_store.errors import DisError, MissingObjectError
@@ -75,7 +76,7 @@ def kept_by(store: Store, root: Root, *, outputs_only: bool) -> Kept:
     derivations = _derivations(store, builds, root.derivation)
     return Kept(
         root.object,
-        tuple(_named(members, builds, derivations)),
+        tuple(_named(store, members, builds, derivations)),
         BuildRecords(
             root.object,
             root.derivation,
@@ -84,6 +85,17 @@ def kept_by(store: Store, root: Root, *, outputs_only: bool) -> Kept:
             tuple(sorted(builds, key=lambda each: (each.realisation.key, each.realisation.build))),
         ),
     )
+
+
+def model_of(kept: Kept) -> Digest:
+    """Return the model in what is kept: of a run, the closure that it ran; else the object that was asked for."""
+    closures = [
+        each.realisation.outputs.get("out")
+        for each in kept.records.builds
+        if each.realisation.builder == "closure"
+    ]
+    # What came before a closure was built, as its weights, has none among its inputs.
+    return next((each for each in closures if each is not None), kept.root)
 
 
 def _builds(store: Store, key: Digest | None) -> list[Realisation]:
@@ -123,7 +135,10 @@ def _derivations(
 
 
 def _named(
-    members: Iterable[Digest], builds: Iterable[TravellingBuild], derivations: Sequence[Derivation]
+    store: Store,
+    members: Iterable[Digest],
+    builds: Iterable[TravellingBuild],
+    derivations: Sequence[Derivation],
 ) -> Iterable[NamedObject]:
     known: dict[Digest, tuple[str, str]] = {}
     for build in sorted(builds, key=lambda each: each.realisation.key):
@@ -137,6 +152,11 @@ def _named(
             known.setdefault(digest, (label, "log" if is_log else kind))
     ordered = list(members)
     labels = [known.get(digest, (f"object-{digest[:8]}", "object")) for digest in ordered]
+    # The name `image` is that of the image itself.
+    labels = [
+        (layout.IMAGE_FILES_CHILD, kind) if is_image(store, digest) else (label, kind)
+        for digest, (label, kind) in zip(ordered, labels, strict=True)
+    ]
     reserved = (layout.RECORDS_CHILD, layout.IMAGE_CHILD)
     names = layout.unique_names((label for label, _ in labels), reserved)
     for digest, name, (_, kind) in zip(ordered, names, labels, strict=True):

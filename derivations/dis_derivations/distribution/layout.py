@@ -35,6 +35,10 @@ FILE_PATH = "org.cncf.model.filepath"
 
 RECORDS_CHILD = "records"
 IMAGE_CHILD = "image"
+"""A container image of the closure, under its own digest."""
+IMAGE_FILES_CHILD = "image-layout"
+"""The object that such an image is: the files of its layout."""
+IMAGE_KIND = "oci-image"
 NO_PLATFORM: Mapping[str, str] = MappingProxyType({"os": "unknown", "architecture": "unknown"})
 
 MOST_FILES = 1000

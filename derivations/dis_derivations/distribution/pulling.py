@@ -19,6 +19,7 @@ from dis_derivations.distribution.remote_closure import (
 )
 from dis_derivations.distribution.workers import Stop, work_on
 from dis_derivations.graph.derivation import Derivation
+from dis_derivations.images.image_layout import blob_path
 from dis_derivations.registry.client import BLOBS_AT_ONCE, RegistryClient
 from dis_derivations.registry.errors import RegistryMismatchError
 from dis_derivations.registry.reference import RegistryReference
@@ -165,6 +166,7 @@ def plan_pull(
         named = {entry.object for tree in trees.values() for entry in tree.references}
         pending = named - trees.keys()
     _check_subpaths(reference, trees)
+    _check_images(store, found, trees, missing)
     records = None if only is not None else fetch_records(client, found, stop.check)
     return PullPlan(found, root, len(trees), missing, trees, records)
 
@@ -176,6 +178,31 @@ def _check_subpaths(reference: RegistryReference, trees: Mapping[Digest, Tree]) 
                 raise RegistryMismatchError(
                     f"{reference} is not whole", cause=f"a reference of {tree.digest} leads nowhere"
                 )
+
+
+def _check_images(
+    store: Store,
+    found: RemoteClosure,
+    trees: Mapping[Digest, Tree],
+    missing: Mapping[Digest, RemoteObject],
+) -> None:
+    """Refuse a closure under whose tag other programs would run another image than the one that is in it."""
+    for digest, image in found.images:
+        if digest not in trees:
+            continue
+        path = blob_path(image.digest)
+        own = next((each for each in trees[digest].files if each.path == path), None)
+        sha256 = None
+        if own is not None and digest in missing:
+            content = missing[digest].contents.get(own.blake3)
+            sha256 = None if content is None else content.digest
+        elif own is not None:
+            sha256 = store.sha256_of(own.blake3)
+        if own is None or (sha256, own.size) != (image.digest, image.size):
+            raise RegistryMismatchError(
+                f"{found.reference} is refused",
+                cause=f"the image that it offers is not the one in its object {digest}",
+            )
 
 
 def pull(

@@ -3,59 +3,32 @@
 Whoever pulls at the same time sees the closure that was there before, or the whole new one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
 from typing import TypeVar
 
 from dis_derivations.distribution import layout
 from dis_derivations.distribution.build_records import BuildRecords
 from dis_derivations.distribution.claim_tags import push_claims
-from dis_derivations.distribution.file_parts import FilePart, parts_of_files
-from dis_derivations.distribution.files_archive import FilesArchive
-from dis_derivations.distribution.kept import Kept, NamedObject
-from dis_derivations.distribution.object_documents import encode_object, needs_archive
+from dis_derivations.distribution.closure_parts import (
+    Part,
+    distinct,
+    image_part,
+    object_part,
+    records_part,
+)
+from dis_derivations.distribution.kept import Kept
+from dis_derivations.distribution.sending import Sending
 from dis_derivations.distribution.workers import Stop, work_on
 from dis_derivations.registry.client import BLOBS_AT_ONCE, RegistryClient
-from dis_derivations.registry.documents import (
-    EMPTY,
-    EMPTY_CONFIG,
-    INDEX,
-    MANIFEST,
-    Descriptor,
-    ImageIndex,
-    ImageManifest,
-)
+from dis_derivations.registry.documents import INDEX, ImageIndex
 from dis_derivations.registry.reference import RegistryReference
-from dis_derivations.registry.uploads import Blob, blob_of_bytes, blob_of_file
 from dis_store import Store
-from dis_store.digest import Digest, Sha256
-from dis_store.errors import IntegrityError
-from dis_store.work_progress import Progress, counter
+from dis_store.digest import Sha256
+from dis_store.work_progress import Progress
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-_LONGEST_MANIFEST = 4 << 20
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a closure: one manifest with its blobs.
-
-    Attributes:
-        name: In the closure.
-        tags: Beside the one of the closure.
-        manifest: The document.
-        descriptor: What the index says of it.
-        blobs: What it is made of, each once.
-    """
-
-    name: str
-    tags: tuple[str, ...]
-    manifest: bytes
-    descriptor: Descriptor
-    blobs: tuple[Blob, ...]
 
 
 @dataclass(frozen=True)
@@ -64,12 +37,14 @@ class PushPlan:
 
     Attributes:
         reference: Where it goes, with a tag.
+        objects: How many objects it has.
         parts: Its parts; each is tagged as well, because collections of registries delete what has no tag.
         index: The document that names all parts.
         records: The builds of the closure.
     """
 
     reference: RegistryReference
+    objects: int
     parts: tuple[Part, ...]
     index: bytes
     records: BuildRecords
@@ -130,8 +105,9 @@ def plan_push(
         IntegrityError: Something is not in the store, or not whole.
     """
     check = (stop or Stop()).check
-    parts = [_object_part(store, each, check, in_parts=in_parts) for each in kept.objects]
-    parts.append(_records_part(kept.records))
+    parts = [object_part(store, each, check, in_parts=in_parts) for each in kept.objects]
+    parts += _image_parts(store, kept)
+    parts.append(records_part(kept.records))
     for part in parts:
         layout_tag = layout.child_tag(str(reference.tag), part.name)
         reference.with_tag(layout_tag)
@@ -140,88 +116,16 @@ def plan_push(
         layout.CLOSURE,
         {layout.ROOT_NAME: kept.root, layout.FORMAT_NAME: layout.FORMAT},
     )
-    return PushPlan(reference, tuple(parts), index.encode(), kept.records)
+    return PushPlan(reference, len(kept.objects), tuple(parts), index.encode(), kept.records)
 
 
-def _object_part(
-    store: Store, named: NamedObject, check: Callable[[], None], *, in_parts: bool
-) -> Part:
-    check()
-    digest = named.digest
-    tree = store.tree(digest)
-    blobs: list[Blob] = []
-    described = None
-    parts: dict[Digest, tuple[FilePart, ...]] = {}
-    if needs_archive(tree, named.kind):
-        archive = FilesArchive(store, digest)
-        described = archive.descriptor(check)
-        blobs.append(archive.blob(described))
-    else:
-        parts = parts_of_files(store, tree, check, wanted=in_parts)
-        for entry in tree.files:
-            path = store.object_path(digest) / entry.path
-            if entry.blake3 in parts:
-                blobs += [
-                    blob_of_file(path, part.sha256, part.size, part.offset)
-                    for part in parts[entry.blake3]
-                ]
-            else:
-                blobs.append(blob_of_file(path, _sha256(store, entry.blake3), entry.size))
-    encoded = encode_object(tree, named.kind, partial(_sha256, store), described, parts)
-    blobs += map(blob_of_bytes, encoded.small)
-    return _part(
-        named.name, named.kind, (layout.object_tag(digest),), encoded.manifest, blobs, digest
-    )
-
-
-def _sha256(store: Store, blake3: Digest) -> Sha256:
-    found = store.sha256_of(blake3)
-    if found is None:
-        raise IntegrityError(
-            f"the SHA-256 of the file {blake3} is not known",
-            cause="the index of the store has lost it",
-            hint="rebuild it: dis store reindex",
-        )
-    return found
-
-
-def _records_part(records: BuildRecords) -> Part:
-    data = records.encode()
-    config = Descriptor(EMPTY_CONFIG, Sha256.of(EMPTY), len(EMPTY))
-    layer = Descriptor(layout.RECORDS_LAYER, Sha256.of(data), len(data))
-    manifest = ImageManifest(config, (layer,), layout.RECORDS, {layout.FORMAT_NAME: layout.FORMAT})
-    blobs = [blob_of_bytes(EMPTY), blob_of_bytes(data)]
-    return _part(layout.RECORDS_CHILD, layout.RECORDS_CHILD, (), manifest, blobs, None)
-
-
-def _part(
-    name: str,
-    kind: str,
-    tags: tuple[str, ...],
-    manifest: ImageManifest,
-    blobs: Iterable[Blob],
-    digest: Digest | None,
-) -> Part:
-    data = manifest.encode()
-    if len(data) > _LONGEST_MANIFEST:
-        raise IntegrityError(
-            f"the part {name} cannot be sent", cause="its manifest is longer than registries take"
-        )
-    annotations = {layout.CHILD_NAME: name, layout.KIND_NAME: kind}
-    if digest is not None:
-        annotations[layout.OBJECT_NAME] = digest
-    # No artifact type: skopeo drops it on the way, and the digest of the index would be another one.
-    descriptor = Descriptor(
-        MANIFEST, Sha256.of(data), len(data), annotations, platform=layout.NO_PLATFORM
-    )
-    unique = {blob.digest: blob for blob in blobs}
-    return Part(name, tags, data, descriptor, tuple(unique.values()))
-
-
-def distinct(parts: Iterable[Part]) -> list[Blob]:
-    """Return the different blobs of parts, the largest first, so that no large one is begun last."""
-    blobs = {blob.digest: blob for blob in chain.from_iterable(part.blobs for part in parts)}
-    return sorted(blobs.values(), key=lambda blob: (-blob.size, blob.digest))
+def _image_parts(store: Store, kept: Kept) -> Iterator[Part]:
+    taken = [layout.RECORDS_CHILD, *(each.name for each in kept.objects)]
+    for each in kept.objects:
+        (name,) = layout.unique_names([layout.IMAGE_CHILD], taken)
+        if (part := image_part(store, each, name)) is not None:
+            taken.append(name)
+            yield part
 
 
 class Push:
@@ -246,9 +150,8 @@ class Push:
     ) -> None:
         self._client = client
         self._plan = plan
-        self._mount_from = mount_from
-        self._progress = progress
         self._stop = stop or Stop()
+        self._sending = Sending(client, self._reference, mount_from, progress, self._stop)
 
     def look(self) -> Pushed:
         """Return what would be sent; the registry is asked, and nothing is changed.
@@ -256,10 +159,7 @@ class Push:
         Raises:
             RegistryRefusedError, TransferError: The registry refuses, or cannot be reached.
         """
-        blobs = distinct(self._missing_parts())
-        there = self._each(blobs, lambda blob: self._client.has_blob(self._reference, blob.digest))
-        sent = sum(blob.size for blob, known in zip(blobs, there, strict=True) if not known)
-        return self._result(sent, 0)
+        return self._result(self._sending.lacking(distinct(self._missing_parts())), 0)
 
     def run(self) -> Pushed:
         """Send what the registry lacks, and tag it.
@@ -269,7 +169,7 @@ class Push:
             IntegrityError: A file of the store is not what its digest says.
         """
         missing = self._missing_parts()
-        sent, mounted = self._send_blobs(distinct(missing))
+        sent, mounted = self._sending.send(distinct(missing))
         self._each(missing, self._send_manifest)
         # The builds can be asked for one by one from here on: all that they gave is there.
         push_claims(self._client, self._reference, self._plan.records, self._stop)
@@ -283,7 +183,7 @@ class Push:
 
     def _result(self, sent: int, mounted: int) -> Pushed:
         reference = replace(self._reference, digest=self._plan.digest)
-        return Pushed(reference, len(self._plan.parts) - 1, self._plan.size, sent, mounted)
+        return Pushed(reference, self._plan.objects, self._plan.size, sent, mounted)
 
     def _missing_parts(self) -> list[Part]:
         """Return the parts that lack one of their tags: what has all of them is there whole."""
@@ -299,29 +199,13 @@ class Push:
         there = self._each(self._plan.parts, is_there)
         return [part for part, known in zip(self._plan.parts, there, strict=True) if not known]
 
-    def _send_blobs(self, blobs: Sequence[Blob]) -> tuple[int, int]:
-        count = counter(self._progress, sum(blob.size for blob in blobs))
-        amounts: Mapping[str, list[int]] = {"present": [], "mounted": [], "sent": []}
-
-        def send(blob: Blob) -> None:
-            outcome = self._client.push_blob(
-                self._reference,
-                blob,
-                mount_from=next(iter(self._mount_from), None),
-                on_bytes=count,
-                check_interrupted=self._stop.check,
-            )
-            amounts[outcome].append(blob.size)
-            if outcome != "sent":
-                count(blob.size)
-
-        self._each(blobs, send)
-        return sum(amounts["sent"]), sum(amounts["mounted"])
-
     def _send_manifest(self, part: Part) -> None:
         for tag in self._plan.tags(part):
             self._client.push_manifest(
-                self._reference.with_tag(tag), part.manifest, MANIFEST, self._stop.check
+                self._reference.with_tag(tag),
+                part.manifest,
+                part.descriptor.media_type,
+                self._stop.check,
             )
 
     def _each(self, items: Sequence[_Item], work: Callable[[_Item], _Result]) -> list[_Result]:

@@ -1,6 +1,6 @@
 """A closure as a repository describes it: small documents only, each compared with its digest."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dis_derivations.distribution import layout
@@ -24,13 +24,18 @@ class RemoteChild:
         name: What it is called there; safe to print.
         kind: What kind of object it is said to be.
         descriptor: Of its manifest.
-        object: The object that it is; None for what is none.
+        object: The object that it is, or whose image it is; None for what is none.
     """
 
     name: str
     kind: str
     descriptor: Descriptor
     object: Digest | None
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is the image in an object, which others run, and not the object itself."""
+        return self.kind == layout.IMAGE_KIND
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,20 @@ class RemoteClosure:
     @property
     def objects(self) -> Mapping[Digest, RemoteChild]:
         """The parts that are objects."""
-        return {each.object: each for each in self.children if each.object is not None}
+        return {
+            each.object: each
+            for each in self.children
+            if each.object is not None and not each.is_image
+        }
+
+    @property
+    def images(self) -> Sequence[tuple[Digest, Descriptor]]:
+        """The images that it offers to those who run them: the object of each, and its manifest."""
+        return [
+            (each.object, each.descriptor)
+            for each in self.children
+            if each.object is not None and each.is_image
+        ]
 
     def named(self, name: str) -> RemoteChild:
         """Return the part of a name.

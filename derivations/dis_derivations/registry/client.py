@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import quote, urlencode
@@ -13,9 +13,10 @@ from dis_derivations.registry.credentials import CredentialStore, Login, Origin
 from dis_derivations.registry.documents import Descriptor, FetchedManifest
 from dis_derivations.registry.errors import RegistryMismatchError, RegistryRefusedError
 from dis_derivations.registry.exchange import Call, Exchange, read_all
+from dis_derivations.registry.flight import Flight
 from dis_derivations.registry.reference import RegistryReference
 from dis_derivations.registry.upload_notes import UploadNotes
-from dis_derivations.registry.uploads import Blob, Upload, blob_of_bytes
+from dis_derivations.registry.uploads import WHOLE_BYTES, Blob, Upload, blob_of_bytes
 from dis_derivations.sources.source import WantedFile, uncounted
 from dis_derivations.transport.address import Address
 from dis_derivations.transport.client import OK, Answer, never_interrupted
@@ -78,6 +79,7 @@ class RegistryClient:
         self._authorities: dict[str, Authority] = {}
         self._lock = threading.Lock()
         self.notes: UploadNotes | None = UploadNotes.of(self.environment)
+        self._flight = Flight(WHOLE_BYTES)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -257,7 +259,7 @@ class RegistryClient:
         from dis_derivations.transport.fetching import RemoteFile
 
         wanted = WantedFile(path, size, digest)
-        return RemoteFile(wanted, (self.blob_address(reference, digest),), {})
+        return RemoteFile(wanted, (self.blob_address(reference, digest),))
 
     def has_blob(self, reference: RegistryReference, digest: Sha256) -> bool:
         """Tell whether a repository has a blob.
@@ -318,7 +320,7 @@ class RegistryClient:
         errand = Errand(
             self.exchange(reference),
             self.blob_address(reference, digest),
-            {},
+            None,
             size,
             is_checked=True,
             whole=size <= self.conduct.piece_bytes,
@@ -334,7 +336,7 @@ class RegistryClient:
         reference: RegistryReference,
         blob: Blob,
         *,
-        mount_from: str | None = None,
+        mount_from: str | Sequence[str] = (),
         on_bytes: Callable[[int], None] = uncounted,
         check_interrupted: Callable[[], None] = never_interrupted,
     ) -> Sent:
@@ -343,7 +345,7 @@ class RegistryClient:
         Args:
             reference: Names the repository.
             blob: What it shall have.
-            mount_from: Another repository of the same registry that has it.
+            mount_from: Another repository of the same registry that may have it, or several, asked in this order.
             on_bytes: Called with the number of bytes of each piece that was sent.
             check_interrupted: Called now and then; raises when the user asked to stop.
 
@@ -353,12 +355,13 @@ class RegistryClient:
         """
         if self.has_blob(reference, blob.digest):
             return "present"
-        mounting = (mount_from,) if mount_from and mount_from != reference.repository else ()
+        named = (mount_from,) if isinstance(mount_from, str) else mount_from
+        mounting = tuple(each for each in named if each != reference.repository)
         exchange = self.exchange(reference, Scope.push(reference.repository, *mounting))
         start = reference.address(f"{reference.repository}/blobs/uploads/")
-        if mounting and self._mounted(exchange, reference, blob.digest, mounting[0]):
+        if any(self._mounted(exchange, reference, blob.digest, each) for each in mounting):
             return "mounted"
-        Upload(exchange, start, blob, self.notes, on_bytes, check_interrupted).send()
+        Upload(exchange, start, blob, self.notes, self._flight, on_bytes, check_interrupted).send()
         return "sent"
 
     def push_bytes(self, reference: RegistryReference, data: bytes) -> Sha256:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from dis_derivations.registry.authority import Authority, Scope, login_hint
 from dis_derivations.registry.errors import RegistryRefusedError, nonsense
@@ -61,6 +61,9 @@ class Exchange(Client):
         home: The registry's own origin, which alone is shown the password or the token.
     """
 
+    # Documents come whole or not at all.
+    again: ClassVar[str] = "run the same command again later"
+
     authority: Authority
     scope: Scope
     home: tuple[str, str, int]
@@ -74,12 +77,19 @@ class Exchange(Client):
     ) -> Answer:
         """Return an answer that has a file, a part of it, or no such part: as `Client.ask`, in the user's name.
 
+        Args:
+            method: As for `Client.ask`.
+            address: As for `Client.ask`.
+            headers: As for `Client.ask`.
+            credentials: Headers for the origin of `address` alone, in the place of the user's password or token; None
+                for what the user has for the registry.
+
         Raises:
             RegistryRefusedError: The registry refuses.
             UnsafeAddressError, TransferError, ServerBusyError, urllib3.exceptions.HTTPError: As `Client.ask`.
         """
-        del credentials
-        return self.accept(self.send(Call(method, address, headers or {})), address, _FILE)
+        answer = self.send(Call(method, address, headers or {}), credentials)
+        return self.accept(answer, address, _FILE)
 
     def accept(self, answer: Answer, asked: Address, statuses: Iterable[int]) -> Answer:
         """Return an answer with one of some statuses; one with another is an error, and closed.
@@ -113,14 +123,21 @@ class Exchange(Client):
             cause = f"{place} answers with status {status}"
         return RegistryRefusedError(f"{asked} is refused", cause=cause, hint=hint, status=status)
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: Call, credentials: Mapping[str, str] | None = None) -> Answer:
         """Send a request and follow redirects; a refused password or token is renewed once.
+
+        Args:
+            call: What is asked.
+            credentials: Headers for the origin of its address alone, in the place of the user's password or token. They
+                are not renewed.
 
         Raises:
             UnsafeAddressError: A redirect leads where it must not.
             RegistryError: It leads in a circle, or changes what is asked.
             urllib3.exceptions.HTTPError: The connection broke.
         """
+        if credentials is not None:
+            return self._follow(call, credentials)[0]
         own = call.address.origin == self.home
         secret = self.authority.headers(self.scope) if own else {}
         answer, reach = self._follow(call, secret)

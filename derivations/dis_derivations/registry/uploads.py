@@ -13,6 +13,7 @@ import urllib3.exceptions as errors
 
 from dis_derivations.registry.errors import RegistryError, RegistryRefusedError, nonsense
 from dis_derivations.registry.exchange import Call, Exchange, Watch, following_upload
+from dis_derivations.registry.flight import Flight
 from dis_derivations.registry.upload_notes import UploadNotes
 from dis_derivations.transport.address import Address, UnsafeAddressError
 from dis_derivations.transport.client import Answer
@@ -20,8 +21,10 @@ from dis_derivations.transport.retrying import ServerBusyError, Trouble, gave_up
 from dis_store.digest import Sha256
 
 _Result = TypeVar("_Result")
-CHUNK_BYTES = 64 << 20
-"""What one request carries where a registry takes chunks: so much at most is sent again after a kill."""
+WHOLE_BYTES = 64 << 20
+"""What goes in one request everywhere, and all that is on its way to a registry at a time: a kill costs no more."""
+CHUNK_BYTES = 16 << 20
+"""What one request carries of a longer blob where a registry takes chunks; several blobs are sent at a time."""
 _PIECE = 1 << 18
 _CREATED, _ACCEPTED, _NO_CONTENT = 201, 202, 204
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -91,6 +94,7 @@ class Upload:
         start: Where uploads begin: `…/blobs/uploads/`.
         blob: What is sent.
         notes: Where it is written down how far it came; None where nothing is.
+        flight: Bounds what is on its way, of all uploads together.
         on_bytes: Called with the number of bytes of each piece that was sent, a negative one for those that do not
             count after all.
         check_interrupted: Called now and then; raises when the user asked to stop.
@@ -100,6 +104,7 @@ class Upload:
     start: Address
     blob: Blob
     notes: UploadNotes | None
+    flight: Flight
     on_bytes: Counted
     check_interrupted: Interrupted
 
@@ -111,7 +116,7 @@ class Upload:
             TransferError: It did not work out; what it took is written down.
         """
         trouble = Trouble(self.exchange.conduct)
-        chunked = self.blob.size > CHUNK_BYTES and not _is_whole_only(self.start.host)
+        chunked = self.blob.size > WHOLE_BYTES and not _is_whole_only(self.start.host)
         while True:
             told = _Tally(self.on_bytes)
             try:
@@ -226,6 +231,7 @@ class Upload:
         told: "_Tally",
         read: Callable[[Answer], _Result],
     ) -> _Result:
+        land = self.flight.board(end - start, self.check_interrupted)
         watch = Watch()
 
         def body() -> Iterator[bytes]:
@@ -233,12 +239,16 @@ class Upload:
                 watch.count(len(piece))
                 told.count(len(piece))
                 yield piece
+            land()
 
         headers = {"Content-Type": "application/octet-stream"}
         if method == "PATCH":
             headers["Content-Range"] = f"{start}-{end - 1}"
         call = Call(method, place, headers, body, end - start)
-        return self._answered(call, statuses, watch, read)
+        try:
+            return self._answered(call, statuses, watch, read)
+        finally:
+            land()
 
     def _answered(
         self,

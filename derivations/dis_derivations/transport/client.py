@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import urllib3.exceptions as errors
 
@@ -25,7 +25,13 @@ from dis_derivations.transport.errors import RefusedRequestError
 from dis_derivations.transport.patience import bounded
 from dis_derivations.transport.reach import ANYWHERE, reachable_from
 from dis_derivations.transport.redirects import MAX_REDIRECTS, REDIRECTS, followed
-from dis_derivations.transport.retrying import ServerBusyError, Trouble, gave_up, seconds_of
+from dis_derivations.transport.retrying import (
+    LATER,
+    ServerBusyError,
+    Trouble,
+    gave_up,
+    seconds_of,
+)
 from dis_derivations.version import VERSION
 
 if TYPE_CHECKING:
@@ -96,7 +102,10 @@ class Client:
         connections: Where it gets connections from.
         conduct: Its bounds.
         environment: Where passwords and proxies are named.
+        again: What is said to help when a server is busy or breaks off.
     """
+
+    again: ClassVar[str] = LATER
 
     connections: Connections
     conduct: Conduct
@@ -172,7 +181,7 @@ class Client:
             except (ServerBusyError, errors.HTTPError, OSError) as error:
                 delay = trouble.delay_after(error)
                 if delay is None:
-                    raise gave_up(address, error) from None
+                    raise gave_up(address, error, hint=self.again) from None
             bounded_sleep(delay, check_interrupted)
 
     def look(

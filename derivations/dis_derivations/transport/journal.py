@@ -1,7 +1,7 @@
 """What is written down of an unfinished transfer, so that the next process can go on.
 
 A process may be killed at any time: what it had written is still in the memory of the system, so bytes count from when
-they are noted. After a restart of the machine only those count that the disk was waited for.
+they are noted, here or in `positions`. After a restart of the machine only those count that the disk was waited for.
 """
 
 import json
@@ -47,10 +47,6 @@ class Journal:
             }
         ).encode()
 
-    def is_complete(self, boot: str) -> bool:
-        """Tell whether all bytes are there in this run of the machine."""
-        return self.usable(boot).count == self.version.size
-
     def usable(self, boot: str) -> Extents:
         """Return what can be relied on in this run of the machine."""
         return Extents(self.arrived if self.boot == boot else self.lasting)
@@ -70,9 +66,8 @@ def decode(data: bytes, length: int) -> Journal | None:
         )
     except (DisError, KeyError, TypeError, ValueError):
         return None
-    # Without a size or a mark of its version nothing can be asked for that would fit.
-    known = journal.version.size is not None and journal.version.condition is not None
-    return journal if known else None
+    # Without a size nothing can be asked for that would fit.
+    return None if journal.version.size is None else journal
 
 
 def _size(value: Any) -> int:

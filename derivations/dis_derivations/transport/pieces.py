@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dis_derivations.transport.answer import Version
 from dis_derivations.transport.extents import Extent, Extents
+from dis_derivations.transport.positions import Positions
 from dis_store.platform_linux import start_writeback
 
 
@@ -25,12 +26,14 @@ class Piece:
         start: Its first byte.
         end: The one after its last; None while the end of the file is not known.
         position: The next byte to come.
+        slot: The number of the thread.
         wanted: Whether its bytes still count.
     """
 
     start: int
     end: int | None
     position: int
+    slot: int
     wanted: bool = True
 
     @property
@@ -47,12 +50,19 @@ class Pieces:
         piece_bytes: The size of a range.
         version: Of the bytes so far; None where there are none.
         extents: The bytes so far.
+        positions: Where it is noted how far each thread has come.
     """
 
     def __init__(
-        self, descriptor: int, piece_bytes: int, version: Version | None, extents: Extents
+        self,
+        descriptor: int,
+        piece_bytes: int,
+        version: Version | None,
+        extents: Extents,
+        positions: Positions,
     ) -> None:
         self._descriptor = descriptor
+        self._positions = positions
         self._piece_bytes = piece_bytes
         self._lock = threading.Lock()
         self._extents = extents
@@ -82,29 +92,32 @@ class Pieces:
     def is_claimable(self) -> bool:
         """Whether there is a range that nobody fetches yet."""
         with self._lock:
-            return not self._closed and self._next() is not None
+            return not self._closed and self._next(0) is not None
 
-    def claim(self) -> Piece | None:
-        """Return a range that nobody fetches yet; None where there is none."""
+    def claim(self, slot: int) -> Piece | None:
+        """Return a range that nobody fetches yet for a thread; None where there is none.
+
+        What the thread fetched before must be in the journal: its position is forgotten when the next bytes come.
+        """
         with self._lock:
             if self._closed:
                 return None
-            piece = self._next()
+            piece = self._next(slot)
             if piece is not None:
                 self._current.append(piece)
             return piece
 
-    def _next(self) -> Piece | None:
+    def _next(self, slot: int) -> Piece | None:
         if self.size is None:
             # The first answer tells how long the file is; until then one thread asks.
-            return None if self._current else Piece(0, self._piece_bytes, 0)
+            return None if self._current else Piece(0, self._piece_bytes, 0, slot)
         if not self._has_room:
             return None
         taken = Extents(self._extents)
         for piece in self._current:
             taken.add(piece.start, self.size if piece.end is None else piece.end)
         for start, end in taken.missing(self.size):
-            return Piece(start, min(end, start + self._piece_bytes), start)
+            return Piece(start, min(end, start + self._piece_bytes), start, slot)
         return None
 
     def adopt(self, piece: Piece, version: Version, end: int | None) -> None:
@@ -142,6 +155,8 @@ class Pieces:
                 piece.position += count
                 self.received += count
                 view = view[count:]
+            if self.version is not None:
+                self._positions.note(piece.slot, self.version, piece.start, piece.position)
 
     def finish(self, piece: Piece, *, at_end_of_file: bool = False) -> None:
         """Note that all of a range has come.

@@ -12,6 +12,7 @@ from dis_derivations.transport.conduct import Conduct
 from dis_derivations.transport.errors import TransferError
 
 LATER = "run the same command again later: it goes on from what has arrived"
+_UNREACHABLE = "see whether its name and port are right; then run the same command again later"
 # Clients that failed together must not come back together; nothing depends on how good the chance is.
 _chance = random.SystemRandom()
 
@@ -82,19 +83,30 @@ class Trouble:
         if refusals.is_hopeless(error):
             return None
         # Who does not answer at all is given up sooner, so that a mirror gets its turn.
-        unreachable = isinstance(error, errors.NewConnectionError | errors.ConnectTimeoutError)
-        count = 2 * self._failures if unreachable else self._failures
+        count = 2 * self._failures if _is_unreachable(error) else self._failures
         retry_after = error.retry_after if isinstance(error, ServerBusyError) else None
         return delay_before(count, self._conduct, retry_after)
 
 
-def gave_up(address: Address, error: BaseException) -> TransferError:
-    """Return the error for what was tried often enough."""
+def gave_up(address: Address, error: BaseException, *, hint: str = LATER) -> TransferError:
+    """Return the error for what was tried often enough.
+
+    Args:
+        address: Who was asked.
+        error: How it ended.
+        hint: What helps, where there is a server at all.
+    """
     if isinstance(error, ServerBusyError):
         later = ""
         if error.retry_after is not None:
             later = f", and wants to be asked again in {error.retry_after:.0f} seconds"
         return refusals.failed(
-            address, f"{address.place} answers with status {error.status}{later}", hint=LATER
+            address, f"{address.place} answers with status {error.status}{later}", hint=hint
         )
-    return refusals.failed(address, refusals.reason(error, address.place), hint=LATER)
+    if _is_unreachable(error):
+        hint = _UNREACHABLE
+    return refusals.failed(address, refusals.reason(error, address.place), hint=hint)
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    return isinstance(error, errors.NewConnectionError | errors.ConnectTimeoutError)

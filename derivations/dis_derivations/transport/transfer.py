@@ -10,10 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 
 from dis_derivations.transport import journal, refusals
+from dis_derivations.transport.answer import Version
 from dis_derivations.transport.extents import Extents
 from dis_derivations.transport.pieces import ChangedError, Pieces, StaleError
+from dis_derivations.transport.positions import Positions
 from dis_derivations.transport.retrying import LATER
 from dis_derivations.transport.worker import Errand, UnmarkedError, Worker
 from dis_store.environment import reported
@@ -82,7 +85,8 @@ class _Attempt:
         self._boot = boot_id()
         self._ended: queue.SimpleQueue[tuple[Worker, BaseException | None]] = queue.SimpleQueue()
         self._workers: set[Worker] = set()
-        self._descriptor = -1
+        self._descriptor = self._positions_descriptor = -1
+        self._slots = count()
         self._may_write = True
         self._reserved = False
         self._noting = threading.Lock()
@@ -97,6 +101,8 @@ class _Attempt:
         hasher = ContentHasher()
         try:
             self._pieces = self._resumed()
+            # Before any thread forgets how far one of another process had come.
+            self._note()
             self._check_version()
             while not self._pieces.is_complete:
                 self._look_after()
@@ -115,17 +121,35 @@ class _Attempt:
     def _resumed(self) -> Pieces:
         length = os.fstat(self._descriptor).st_size
         found = journal.decode(self._download.journal(), length)
-        size = None if found is None else found.version.size
-        usable = found is not None and self._errand.size in (None, size)
-        if found is None or not usable or not (self._may_write or found.is_complete(self._boot)):
-            os.close(self._descriptor)
-            self._descriptor = self._download.start_over()
-            return Pieces(self._descriptor, self._conduct.piece_bytes, None, Extents())
-        self._lasting = Extents(found.lasting)
-        extents = found.usable(self._boot)
-        pieces = Pieces(self._descriptor, self._conduct.piece_bytes, found.version, extents)
-        self._listener.on_bytes(extents.count)
-        return pieces
+        if found is not None and self._can_go_on(found.version):
+            positions = self._open_positions()
+            extents = found.usable(self._boot)
+            for start, end in positions.read(found.version, length):
+                extents.add(start, end)
+            if self._may_write or extents.count == found.version.size:
+                self._lasting = Extents(found.lasting)
+                self._listener.on_bytes(extents.count)
+                return self._pieces_of(found.version, extents, positions)
+        descriptor = self._download.start_over()
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        return self._pieces_of(None, Extents(), self._open_positions())
+
+    def _can_go_on(self, version: Version) -> bool:
+        """Tell whether a later request for the rest gets what fits, or is found out if it does not."""
+        known = version.size is not None and self._errand.size in (None, version.size)
+        return known and (version.condition is not None or self._errand.is_checked)
+
+    def _open_positions(self) -> Positions:
+        if self._positions_descriptor >= 0:
+            os.close(self._positions_descriptor)
+            self._positions_descriptor = -1
+        self._positions_descriptor = self._download.open_positions()
+        return Positions(self._positions_descriptor, self._boot)
+
+    def _pieces_of(self, version: Version | None, extents: Extents, positions: Positions) -> Pieces:
+        piece_bytes = self._conduct.piece_bytes
+        return Pieces(self._descriptor, piece_bytes, version, extents, positions)
 
     def _check_version(self) -> None:
         """Ask whether a file that had come whole is still the one that the server has, unless its digest is known."""
@@ -142,7 +166,8 @@ class _Attempt:
         self._reserve()
         wanted = 1 if self._pieces.size is None else self._conduct.ranges
         while len(self._workers) < wanted and self._pieces.is_claimable:
-            worker = Worker(self._errand, self._pieces, self._note, self._report)
+            slot = next(self._slots)
+            worker = Worker(self._errand, self._pieces, slot, self._note, self._report)
             self._workers.add(worker)
             worker.start()
         for worker in [each for each in self._workers if each.hangs()]:
@@ -206,14 +231,14 @@ class _Attempt:
             self._listener.on_bytes(came)
 
     def _note(self) -> None:
-        """Write down what has come, also from the threads, so that a kill costs each of them no more than its range."""
+        """Write down what has come, also from the threads."""
         with self._noting:
             if not self._over:
                 self._write_note()
 
     def _write_note(self) -> None:
         version = self._pieces.version
-        if version is None or version.size is None or version.condition is None:
+        if version is None or not self._can_go_on(version):
             return
         arrived = self._pieces.arrived()
         if Extents(arrived).count - self._lasting.count >= self._conduct.sync_bytes:
@@ -235,4 +260,6 @@ class _Attempt:
         latest = time.monotonic() + _SECONDS_TO_END
         for worker in self._workers:
             worker.join(max(0.0, latest - time.monotonic()))
-        os.close(self._descriptor)
+        for descriptor in (self._descriptor, self._positions_descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)

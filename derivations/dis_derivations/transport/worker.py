@@ -55,7 +55,8 @@ class Worker:
     Args:
         errand: What is fetched.
         pieces: Where it goes.
-        on_piece: Called after each range, before the next one is begun.
+        slot: Its number, which no other thread of the transfer has.
+        on_piece: Called after each range, before the next one is begun, and once it is known which version comes.
         on_end: Called once when the thread ends, with what it ended with.
     """
 
@@ -63,11 +64,13 @@ class Worker:
         self,
         errand: Errand,
         pieces: Pieces,
+        slot: int,
         on_piece: Callable[[], None],
         on_end: "Callable[[Worker, BaseException | None], None]",
     ) -> None:
         self._errand = errand
         self._pieces = pieces
+        self._slot = slot
         self._on_piece = on_piece
         self._on_end = on_end
         self._conduct = errand.client.conduct
@@ -113,7 +116,9 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.is_set() and (piece := self._pieces.claim()) is not None:
+            while (
+                not self._stopped.is_set() and (piece := self._pieces.claim(self._slot)) is not None
+            ):
                 self._fetch(piece)
                 self._on_piece()
         except BaseException as error:  # noqa: BLE001 - the transfer decides what it means
@@ -225,7 +230,10 @@ class Worker:
         wanted = self._errand.size
         if wanted is not None and size is not None and size != wanted:
             raise WrongSizeError(self._errand.address, wanted, size)
+        is_first = self._pieces.version is None
         self._pieces.adopt(piece, version_of(answer.headers, size), end)
+        if is_first:
+            self._on_piece()
 
     def _receive(self, piece: Piece, answer: Answer, end: int | None) -> None:
         wanted = self._errand.size

@@ -33,8 +33,9 @@ from dis_derivations.trust.private_key import PrivateKey
 from dis_derivations.trust.signing import builds_under, payloads_of
 from dis_derivations.trust.statement import PAYLOAD_TYPE
 from dis_store import Root, Store
-from dis_store.digest import Digest
+from dis_store.digest import Digest, Sha256
 from dis_store.errors import DisError, InterruptedBuildError
+from part_models import add_weights, kept_weights
 from real_registry import RealRegistry, need, running_registry
 from small_closures import files_of, kept_closure
 from tiny_runs import Built, realise
@@ -186,6 +187,62 @@ def test_a_pull_that_was_interrupted_goes_on(
 
     assert files_of(there, kept.root) == files_of(here, kept.root)
     assert there.unfinished_bytes() == 0
+
+
+def test_small_files_that_came_before_a_pull_broke_off_do_not_come_again(
+    registry: RealRegistry, client: RegistryClient, here: Store, there: Store
+) -> None:
+    sizes = [400_000, 300_000, 200_000, 100_000, 20_000]
+    files = {str(size): size.to_bytes(4, "big") * (size // 4) for size in sizes}
+    kept = kept_weights(add_weights(here, files))
+    place = place_in(registry, "small:one")
+    push(here, client, kept, place)
+    last = Sha256.of(files["20000"])
+    path = registry.blob_path(last)
+    path.rename(path.with_name("away"))
+    with pytest.raises(DisError):
+        fetch(there, client, place)
+    path.with_name("away").rename(path)
+    before = len(registry.requests())
+
+    fetch(there, client, place)
+
+    asked = [
+        line
+        for line in registry.requests()[before:]
+        if line.startswith("GET") and "/blobs/" in line
+    ]
+    assert any(str(last) in line for line in asked)
+    for size in sizes[:-1]:
+        assert not any(str(Sha256.of(files[str(size)])) in line for line in asked), size
+    assert files_of(there, kept.root) == files
+    assert list((there.path / "downloads").iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [b"x" * 200_000, b"", b"x" * 7])
+def test_a_small_file_that_was_damaged_while_it_waited_comes_again(
+    registry: RealRegistry, client: RegistryClient, here: Store, there: Store, change: bytes
+) -> None:
+    files = {"one": b"1" * 200_000, "two": b"2" * 20_000}
+    kept = kept_weights(add_weights(here, files))
+    place = place_in(registry, f"damaged-{len(change)}:one")
+    push(here, client, kept, place)
+    path = registry.blob_path(Sha256.of(files["two"]))
+    path.rename(path.with_name("away"))
+    with pytest.raises(DisError):
+        fetch(there, client, place)
+    path.with_name("away").rename(path)
+    (part,) = [
+        each
+        for each in (there.path / "downloads").glob("*/part")
+        if each.read_bytes() == files["one"]
+    ]
+    part.write_bytes(change)
+
+    fetch(there, client, place)
+
+    assert files_of(there, kept.root) == files
+    assert there.verify().problems == ()
 
 
 def test_a_tag_that_leaves_no_room_for_the_parts_is_refused(
@@ -356,7 +413,7 @@ def test_skopeo_lists_and_inspects_what_was_pushed(
     assert raw.encode() == client.manifest(place).data
 
 
-def test_oras_pulls_the_weights_and_gets_their_files(
+def test_oras_pulls_every_part_and_gets_its_files(
     registry: RealRegistry, client: RegistryClient, built: Built, tmp_path: Path
 ) -> None:
     import oras.client  # type: ignore[import-untyped]
@@ -364,15 +421,42 @@ def test_oras_pulls_the_weights_and_gets_their_files(
     place = place_in(registry, "oras:one")
     kept = kept_by(built.store, built.root, outputs_only=False)
     push(built.store, client, kept, place)
-    weights = next(each for each in kept.objects if each.kind == "weights")
+    puller = oras.client.OrasClient(insecure=True)
 
-    found = oras.client.OrasClient(insecure=True).pull(
-        target=f"{registry.host}/oras:one.{weights.name}", outdir=str(tmp_path / "pulled")
+    for part in kept.objects:
+        top = tmp_path / part.name
+        puller.pull(target=f"{registry.host}/oras:one.{part.name}", outdir=str(top))
+        for entry in built.store.tree(part.digest).files:
+            assert Digest.of((top / entry.path).read_bytes()) == entry.blake3
+    assert (tmp_path / "weights/model.safetensors").is_file()
+    puller.pull(target=f"{registry.host}/oras:one.records", outdir=str(tmp_path / "records"))
+    (records,) = (tmp_path / "records").iterdir()
+    assert records.read_bytes() == kept.records.encode()
+
+
+def test_a_client_of_modelpack_pulls_the_weights_bit_for_bit(
+    registry: RealRegistry, client: RegistryClient, built: Built, tmp_path: Path
+) -> None:
+    from modelpack_client import ModelPackClient  # type: ignore[import-untyped]
+
+    place = place_in(registry, "modelpack:one")
+    kept = kept_by(built.store, built.root, outputs_only=False)
+    push(built.store, client, kept, place)
+    (weights,) = [each for each in kept.objects if each.kind == "weights"]
+    assert weights.name == "weights"
+
+    # It compares the configuration with the schema of the specification.
+    pulled = ModelPackClient(insecure=True).pull(
+        f"{registry.host}/modelpack:one.weights", tmp_path / "pulled"
     )
 
-    assert len(found) == len(built.store.tree(weights.digest).files) > 0
-    for entry in built.store.tree(weights.digest).files:
-        assert Digest.of((tmp_path / "pulled" / entry.path).read_bytes()) == entry.blake3
+    entries = built.store.tree(weights.digest).files
+    found = {each.relative_to(tmp_path / "pulled").as_posix(): each for each in pulled.files}
+    assert sorted(found) == [entry.path for entry in entries]
+    for entry in entries:
+        own = built.store.object_path(weights.digest) / entry.path
+        assert found[entry.path].read_bytes() == own.read_bytes()
+    assert pulled.manifest["annotations"][layout.OBJECT_NAME] == weights.digest
 
 
 def test_a_collection_of_the_registry_that_deletes_what_has_no_tag_leaves_a_closure_whole(

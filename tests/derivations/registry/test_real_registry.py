@@ -1,5 +1,6 @@
 """The client against Debian's docker-registry."""
 
+import base64
 import hashlib
 import json
 import os
@@ -136,6 +137,7 @@ def test_what_refers_to_a_manifest_is_listed_by_the_tag_that_stands_for_it(
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Blob:
     """A blob of more than two chunks, which are small here."""
     monkeypatch.setattr(uploads, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(uploads, "WHOLE_BYTES", CHUNK_BYTES)
     data = random.Random(2).randbytes(1 << 20)  # noqa: S311 - bytes of a test
     path = tmp_path / "large"
     hasher = hashlib.sha256()
@@ -287,6 +289,43 @@ def test_a_registry_with_users_takes_the_password_that_is_stored(
 
     with RegistryClient(environment) as client:
         assert client.has_blob(place, client.push_bytes(place, b"x"))
+
+
+def basic(password: str) -> dict[str, str]:
+    token = base64.b64encode(f"{ME.user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {token}"}
+
+
+def test_who_asks_may_bring_credentials_of_their_own_in_the_place_of_those_that_are_stored(
+    closed: RealRegistry, tmp_path: Path
+) -> None:
+    place = reference_to(closed, "brought")
+    environment = {"HOME": str(tmp_path)}
+    with RegistryClient(environment, login=ME) as client:
+        digest = client.push_bytes(place, b"brought")
+        address = client.blob_address(place, digest)
+        # The right password is known; the one that was brought counts.
+        with pytest.raises(RegistryRefusedError):
+            client.exchange(place).ask("GET", address, None, basic("wrong"))
+
+    with RegistryClient(environment) as client:
+        with pytest.raises(RegistryRefusedError):
+            client.exchange(place).ask("GET", address)
+        with client.exchange(place).ask("GET", address, None, basic(ME.password)) as answer:
+            assert answer.read(100) == b"brought"
+
+
+def test_what_cannot_be_reached_is_said_to_be_that_and_nothing_of_it_has_arrived(
+    tmp_path: Path,
+) -> None:
+    environment, conduct = {"HOME": str(tmp_path)}, Conduct(attempts=1)
+    with RegistryClient(environment, conduct) as client, pytest.raises(DisError) as caught:
+        client.tags(parse_reference("oci://127.0.0.1:9/nowhere"))
+
+    assert "cannot be reached" in str(caught.value.cause)
+    assert caught.value.hint == (
+        "see whether its name and port are right; then run the same command again later"
+    )
 
 
 def test_a_wrong_password_is_not_stored(closed: RealRegistry, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Processes that fetch, are killed, and go on; and several that want the same file."""
 
+import hashlib
 import os
+import random
 import signal
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 
 from dis_derivations.transport.client import Client
 from dis_store import Store
-from dis_store.digest import Digest
+from dis_store.digest import Digest, Sha256
 from dis_store.writing.downloads import (
     SECONDS_KEPT,
     downloading,
@@ -19,7 +22,7 @@ from dis_store.writing.downloads import (
     sweep_downloads,
     unfinished_bytes,
 )
-from file_server import Handler, Served
+from file_server import Handler, Script, Served, serving
 from processes import at_once, forked, waited_for
 from transport_site import BYTES, CONDUCT, SHA256, Fetching
 
@@ -53,6 +56,53 @@ def test_what_a_killed_process_had_fetched_is_not_fetched_again(site: Fetching, 
     assert site.fetch(size=len(BYTES)) == BYTES
     assert site.script.sent <= len(BYTES) + CONDUCT.ranges * PIECE
     assert site.left() == []
+
+
+@pytest.mark.parametrize("marks", [(("ETag", '"one"'),), ()], ids=["marked", "unmarked"])
+def test_a_killed_process_loses_only_what_was_on_its_way(
+    tmp_path: Path, marks: tuple[tuple[str, str], ...]
+) -> None:
+    """Of every range two pieces have come, and nothing more does: no range is whole, so none is in the journal."""
+    ranges, read = 3, 1 << 18
+    conduct = replace(CONDUCT, ranges=ranges, piece_bytes=1 << 20, silence_seconds=60.0)
+    conduct = replace(conduct, slow_seconds=60.0, answer_seconds=60.0)
+    data = random.Random(1).randbytes(ranges << 20)  # noqa: S311 - bytes of a test
+    sha256 = Sha256(f"sha256:{hashlib.sha256(data).hexdigest()}")
+    served = Served(data, marks[0][1] if marks else None)
+    killed = threading.Event()
+
+    def half(handler: Handler) -> bool:
+        start, end = handler.asked or (0, None)
+        end = min(end or len(data), len(data))
+        told = ("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        handler.say(206, told, *marks, length=end - start)
+        handler.body(data[start : start + 2 * read])
+        killed.wait(60)
+        return True
+
+    with serving(Script({"/file": served}, act=half)) as running:
+        site = Fetching(tmp_path / "store", running, Client.of(conduct, {}))
+        with Store.open(site.top):
+            pass
+        child = forked(lambda: site.fetch(size=len(data), sha256=sha256))
+        here = [data[start << 20 : (start << 20) + 2 * read] for start in range(ranges)]
+        while not all(map(_contents(site).count, here)):
+            time.sleep(0.01)
+        time.sleep(0.1)  # from the bytes to the note of them
+        os.kill(child, signal.SIGKILL)
+        assert waited_for(child) == -signal.SIGKILL
+        site.script.act = lambda _: False
+        killed.set()
+        sent = site.script.sent
+
+        assert site.fetch(size=len(data), sha256=sha256) == data
+
+        assert site.script.sent - sent == len(data) - ranges * 2 * read
+        assert site.left() == []
+
+
+def _contents(site: Fetching) -> bytes:
+    return b"".join(path.read_bytes() for path in site.left())
 
 
 def test_a_start_and_a_collection_keep_what_has_come(site: Fetching) -> None:
