@@ -221,7 +221,7 @@ class StoreReader:
         return realisations.of_key(self._foundation, key)
 
     def signatures(self, key: Digest) -> dict[Digest, bytes]:
-        """Return the signed documents about a key, by digest; nothing in them is believed by that."""
+        """Return the signed documents about a key or an object, by digest; nothing in them is believed by that."""
         from dis_store import signatures
 
         with reported(self.path):

@@ -1,31 +1,37 @@
-"""Signed documents about builds, kept beside the records of a key: opaque bytes, named by their digest.
+"""Signed documents about the builds of a key, or about an object that came without them: opaque bytes, named by digest.
 
-The store neither reads nor believes them. They keep nothing alive, go with the last record of their key, and are in no
-index, so that there is nothing to rebuild.
+The store neither reads nor believes them. They keep nothing alive, go with the object or with the last record of the
+key, and are in no index, so that there is nothing to rebuild.
 """
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
 from dis_store.foundation import Foundation
 from dis_store.layout import Layout
+from dis_store.realisations import of_key as records_of_key
 from dis_store.records import write_record
 from dis_store.sharded import is_directory, sharded_names
 
 MAX_BYTES = 8 << 20
 MAX_OF_KEY = 1024
+_IS_KNOWN = (
+    "SELECT 1 FROM realisations WHERE key = ? UNION SELECT 1 FROM objects WHERE digest = ? LIMIT 1"
+)
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def add(foundation: Foundation, key: Digest, data: bytes) -> Digest:
-    """Keep a signed document about a key; return its digest. Keeping it twice changes nothing.
+    """Keep a signed document about a key or an object; return its digest. Keeping it twice changes nothing.
 
     Raises:
-        InvalidInputError: No build of the key is recorded, the document is too large, or the key has too many.
+        InvalidInputError: There is no such object and no build of the key, the document is too large, or it has too
+            many.
     """
     if len(data) > MAX_BYTES:
         raise InvalidInputError(
@@ -36,9 +42,10 @@ def add(foundation: Foundation, key: Digest, data: bytes) -> Digest:
     with foundation.locks.sharing(), foundation.locks.placing(key):
         directory = foundation.layout.signatures(key)
         path = directory / f"{digest}.json"
-        if foundation.index.value("SELECT 1 FROM realisations WHERE key = ?", (key,)) is None:
+        if foundation.index.value(_IS_KNOWN, (key, key)) is None:
             raise InvalidInputError(
-                "a signature is not kept", cause=f"no build of the key {key} is recorded"
+                "a signature is not kept",
+                cause=f"no build of the key {key} is recorded, and no object is called so",
             )
         if _read(path) == data:
             return digest
@@ -55,13 +62,29 @@ def add(foundation: Foundation, key: Digest, data: bytes) -> Digest:
 
 
 def of_key(layout: Layout, key: Digest) -> dict[Digest, bytes]:
-    """Return the signed documents about a key, by digest, in its order. Damaged ones are left out: see `damaged`."""
+    """Return the signed documents about a key or an object, by digest, in its order, without those that are damaged."""
     found: dict[Digest, bytes] = {}
     directory = layout.signatures(key)
     for name in _names(directory):
         data = _read(directory / name)
         if data is not None and name == f"{Digest.of(data)}.json":
             found[Digest(name.removesuffix(".json"))] = data
+    return found
+
+
+def about_objects(
+    foundation: Foundation, objects: Collection[Digest]
+) -> dict[Digest, dict[Digest, bytes]]:
+    """Return the signed documents about each of some objects and about the builds that gave it, by digest."""
+    found: dict[Digest, dict[Digest, bytes]] = {}
+    for directory in _directories(foundation.layout):
+        with suppress(InvalidInputError):  # a name that is no digest
+            key = Digest(directory.name)
+            records = records_of_key(foundation, key)
+            given = {key, *(each for record in records for each in record.outputs.values())}
+            documents = of_key(foundation.layout, key)
+            for each in given.intersection(objects) if documents else ():
+                found.setdefault(each, {}).update(documents)
     return found
 
 
@@ -81,12 +104,12 @@ def path_of(layout: Layout, name: str) -> Path:
     return layout.room("signatures") / name[:2] / name
 
 
-def of_no_record(layout: Layout, keys: frozenset[str] | set[Digest]) -> tuple[Path, ...]:
-    """Return the files of signatures whose keys are none of these."""
+def of_nothing(layout: Layout, subjects: Collection[Digest]) -> tuple[Path, ...]:
+    """Return the files of signatures that are about none of these keys and objects."""
     return tuple(
         directory / name
         for directory in _directories(layout)
-        if directory.name not in keys
+        if directory.name not in subjects
         for name in _names(directory)
     )
 

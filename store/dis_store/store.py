@@ -176,12 +176,12 @@ class Store(StoreReader):
             return realisations.add(self._foundation, realisation)
 
     def add_signature(self, key: Digest, data: bytes) -> Digest:
-        """Keep a signed document about a key of which a build is recorded; return its digest.
+        """Keep a signed document about a key of which a build is recorded, or about an object; return its digest.
 
-        It keeps nothing alive, and goes with the last record of the key.
+        It keeps nothing alive, and goes with the last record of the key, or with the object.
 
         Raises:
-            InvalidInputError: No build of the key is recorded, or the document is too large.
+            InvalidInputError: There is neither, or the document is too large.
         """
         from dis_store import signatures
 

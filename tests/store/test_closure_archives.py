@@ -202,7 +202,7 @@ ESCAPING = HUGE.replace(b'"f"', b'"../f"').replace(b"9007199254740991", b"1")
         (packed(header(objects=0)), InvalidInputError),
         (packed(header("b" * 64, objects=0)), InvalidInputError),
         (packed(header("b" * 64, objects=1), manifest(EMPTY)), InvalidInputError),
-        (packed(header(Digest.of(EMPTY), objects=1, format=2), manifest(EMPTY)), UnfitEnvironmentError),
+        (packed(header(Digest.of(EMPTY), objects=1, format=3), manifest(EMPTY)), UnfitEnvironmentError),
         (packed(header(Digest.of(EMPTY), objects=1, more=1), manifest(EMPTY)), InvalidInputError),
         (packed(header(Digest.of(EMPTY), objects=2), manifest(EMPTY), manifest(EMPTY)), InvalidInputError),
         (packed(header(Digest.of(HUGE), objects=1), manifest(HUGE)), UnfitEnvironmentError),

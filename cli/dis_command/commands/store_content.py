@@ -132,7 +132,8 @@ def export(
 ) -> None:
     """Write objects with all they refer to as one archive.
 
-    The same objects make the same bytes every time. It is a tar archive in
+    The same objects make the same bytes every time, with the same signatures
+    about them, which travel along. It is a tar archive in
     which every file bears its BLAKE3 as its name; dis store import reads it.
     Where an import breaks off, it says after which file to go on.
     """
@@ -189,19 +190,25 @@ def import_(session: Session, file: str, dry_run: bool) -> None:
     """Bring the objects of an archive into the store.
 
     Nothing is registered before every byte was compared with its digest, and an
-    object only with all it refers to. Prints the objects that were exported.
+    object only with all it refers to. Signatures come along and are believed as
+    the settings say. Prints the objects that were exported.
     """
     from dis_command.planned_content import show_import
     from dis_command.upkeep import importing
+    from dis_derivations.trust.signed_document import check_statement
     from dis_store import import_closures, plan_import
 
     name = file if file != _STREAM else "the archive"
     with session.open_store() as store, _opened(file) as stream:
         with session.reporting() as reporter, importing(reporter) as progress:
             if dry_run:
-                plan = plan_import(store, stream, name=name, progress=progress)
+                plan = plan_import(
+                    store, stream, name=name, check_signed=check_statement, progress=progress
+                )
             else:
-                done = import_closures(store, stream, name=name, progress=progress)
+                done = import_closures(
+                    store, stream, name=name, check_signed=check_statement, progress=progress
+                )
         if dry_run:
             show_import(session, plan)
             return
@@ -212,6 +219,7 @@ def import_(session: Session, file: str, dry_run: bool) -> None:
                 "roots": [str(digest) for digest in done.roots],
                 "objects": done.objects,
                 "new": done.new,
+                "signatures": done.signatures,
             },
             lambda: "\n".join(str(store.object_path(digest)) for digest in done.roots),
         )

@@ -33,19 +33,18 @@ def verify_signatures(session: Session, ref: str, needed: int | None) -> int:
 
     Every build that REF stands for must be signed by keys that the settings
     trust, also those that were made here. Inputs that are known by their
-    digests need no signature. The exit code is 4 where one lacks any.
+    digests need no signature. What was imported without its builds is judged by
+    the claims that came with it. The exit code is 4 where a signature lacks.
     """
     from dis_command.trust import read_trust
-    from dis_derivations.trust.signing import all_builds
-    from dis_derivations.trust.vouching import vouch
+    from dis_derivations.trust.vouching import vouch_for
 
     trust = read_trust(session)
     policy = replace(
         trust.policy, mode="require", threshold=trust.policy.threshold if needed is None else needed
     )
     with session.open_store(reading=True) as store:
-        builds = all_builds(store, ref)
-        found = vouch(store, builds, policy, trust.keys, datetime.now(UTC))
+        found = vouch_for(store, ref, policy, trust.keys, datetime.now(UTC))
     session.print_result(
         lambda: {"schema_version": 1, "builds": [_document(each) for each in found]},
         lambda: _text(found),
@@ -56,10 +55,10 @@ def verify_signatures(session: Session, ref: str, needed: int | None) -> int:
 def _document(found: "Vouched") -> dict[str, Any]:
     decision = found.decision
     return {
-        "name": found.build.name,
-        "builder": found.build.record.builder,
-        "key": str(found.build.record.key),
-        "origin": found.build.record.origin,
+        "name": found.name,
+        "builder": found.builder,
+        "key": str(found.key),
+        "origin": found.origin,
         "needs_signature": decision is not None,
         "vouched": found.good,
         "signers": [] if decision is None else list(decision.signers),
@@ -74,8 +73,8 @@ def _text(found: "list[Vouched]") -> str:
     for each in found:
         if each.decision is not None and not each.good:
             for reason in each.decision.reasons:
-                reasons.setdefault(reason, []).append(each.build.name)
-    rows = [(each.build.name, each.build.record.key[:12], _standing(each)) for each in found]
+                reasons.setdefault(reason, []).append(each.name)
+    rows = [(each.name, each.key[:12], _standing(each)) for each in found]
     return "\n".join(
         [aligned(rows), *(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())]
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dis_derivations.trust import statement
 from dis_derivations.trust.envelope import Envelope, Signature
 from dis_derivations.trust.public_key import PublicKey
 from dis_derivations.trust.strict_base64 import decode_base64
@@ -69,6 +70,16 @@ class SignedDocument:
         """Tell whether a key made one of the signatures. Hints are not looked at."""
         signed = self.envelope.signed_bytes
         return any(key.made(each.sig, signed) for each in self.envelope.signatures)
+
+
+def check_statement(data: bytes) -> None:
+    """Look whether bytes are a signed document around an in-toto statement. Nothing is verified by that.
+
+    Raises:
+        InvalidInputError: They are none.
+    """
+    payload = SignedDocument.decode(data).envelope.statement_payload()
+    statement.decode(payload, name="the signed statement", old=True)
 
 
 def encode_bundle(envelope: Envelope, hint: str) -> bytes:

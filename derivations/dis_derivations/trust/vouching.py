@@ -1,12 +1,17 @@
-"""Who vouches for the builds that a root stands for, by the signatures that the store holds."""
+"""Who vouches for the builds that a root stands for, or for objects without records, by signatures in the store."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from dis_derivations.trust.claim import Claim
 from dis_derivations.trust.policy import Decision, TrustedKey, TrustPolicy, accept_claim
-from dis_derivations.trust.signing import Build, claim_of
+from dis_derivations.trust.signed_document import SignedDocument
+from dis_derivations.trust.signing import Build, all_builds, claim_of
+from dis_store.digest import Digest, Sha256
+from dis_store.errors import DisError, InvalidInputError
 
 if TYPE_CHECKING:
     from dis_store.reading import StoreReader
@@ -14,9 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Vouched:
-    """A build, and whether it is vouched for: None where nobody need vouch, since its files are known by digest."""
+    """A build, and whether it is vouched for.
 
-    build: Build
+    Attributes:
+        name: What people know it by.
+        builder: The kind of build.
+        key: What it is remembered by.
+        origin: Where its record comes from; `claimed` where there is none, and signed documents alone tell of it.
+        decision: None where nobody need vouch, since its files are known by digest.
+    """
+
+    name: str
+    builder: str
+    key: Digest
+    origin: str
     decision: Decision | None
 
     @property
@@ -39,18 +55,80 @@ def vouch(
     Raises:
         IntegrityError: An output is not in the store.
     """
-    return [
-        Vouched(
-            build,
-            None
-            if build.obstacle == "fixed output"
-            else accept_claim(
-                claim_of(store, build),
-                list(store.signatures(build.record.key).values()),
-                policy,
-                keys,
-                now=now,
-            ),
-        )
-        for build in builds
+    found = []
+    for build in builds:
+        record = build.record
+        decision = None
+        if build.obstacle != "fixed output":
+            documents = dict(store.signatures(record.key))
+            for digest in record.outputs.values():
+                documents |= store.signatures(digest)
+            claim = claim_of(store, build)
+            decision = accept_claim(claim, list(documents.values()), policy, keys, now=now)
+        found.append(Vouched(build.name, record.builder, record.key, record.origin, decision))
+    return found
+
+
+def vouch_for(
+    store: "StoreReader",
+    ref: str,
+    policy: TrustPolicy,
+    keys: Sequence[TrustedKey],
+    now: datetime,
+) -> list[Vouched]:
+    """Return who vouches for what a REF stands for: for its builds, or for its objects where no build is recorded.
+
+    Raises:
+        InvalidInputError: It names nothing that a build made, as far as the store knows or was told.
+        IntegrityError: An output is not in the store.
+    """
+    from dis_derivations.runs.reference import resolve
+
+    try:
+        builds = all_builds(store, ref)
+    except InvalidInputError:
+        digest = resolve(store, ref).object()  # type: ignore[arg-type]  # it only asks
+        found = {
+            each: list(_claimed(store, each, policy, keys, now)) for each in store.closure([digest])
+        }
+        if not found[digest]:
+            raise
+        return [*found.pop(digest), *(row for rows in found.values() for row in rows)]
+    return vouch(store, builds, policy, keys, now)
+
+
+def _claimed(
+    store: "StoreReader",
+    digest: Digest,
+    policy: TrustPolicy,
+    keys: Sequence[TrustedKey],
+    now: datetime,
+) -> Iterator[Vouched]:
+    """Yield the builds that signed documents say an object came out of: those vouched for, or all if none is.
+
+    Anybody can claim that an object came out of something. So what strangers say beside others does no harm.
+    """
+    documents = list(store.signatures(digest).values())
+    rows = [
+        Vouched(claim.builder, claim.builder, claim.key, "claimed", decision)
+        for claim in _claims_about(store, digest, documents)
+        for decision in (accept_claim(claim, documents, policy, keys, now=now),)
     ]
+    yield from [each for each in rows if each.good] or rows
+
+
+def _claims_about(
+    store: "StoreReader", digest: Digest, documents: Sequence[bytes]
+) -> Iterator[Claim]:
+    """Yield the different claims that a build gave an object, in the order of their bytes; who made them is open."""
+    sha256 = Sha256.of(store.tree(digest).encode())
+    found: dict[bytes, Claim] = {}
+    for data in documents:
+        with suppress(DisError):
+            payload = SignedDocument.decode(data).envelope.statement_payload()
+            claim = Claim.decode(payload)
+            if any(
+                (each.object, each.sha256) == (digest, sha256) for each in claim.outputs.values()
+            ):
+                found[payload] = claim
+    return iter([found[payload] for payload in sorted(found)])

@@ -1,13 +1,14 @@
 """What an archive of closures holds, under which names, in which order (docs/internals/formats/closures.md)."""
 
 import tarfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from dis_store import canonical_json, strict_json
 from dis_store.archives.tar_reader import BLOCK_BYTES, padding
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+from dis_store.signatures import MAX_BYTES, MAX_OF_KEY
 from dis_store.tree import Tree
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "END",
     "FORMAT",
     "HEADER",
+    "MAX_HEADER_BYTES",
+    "MAX_SIGNATURES_BYTES",
+    "MAX_SIGNATURE_BYTES",
     "TYPE",
     "Header",
     "contents",
@@ -23,17 +27,28 @@ __all__ = [
     "manifest_name",
     "member_header",
     "padding",
+    "signature_name",
 ]
 
-FORMAT = 1
+FORMAT = 2
+_FORMAT_WITHOUT_SIGNATURES = 1
 TYPE = "closures"
 HEADER = "archive.json"
 END = bytes(2 * BLOCK_BYTES)
+MAX_HEADER_BYTES = 1 << 20
+MAX_SIGNATURE_BYTES = MAX_BYTES
+MAX_SIGNATURES_BYTES = 64 << 20
+"""All signed documents together."""
 
 
 def manifest_name(digest: Digest) -> str:
     """Return the name of an object's tree manifest."""
     return f"manifests/{digest}.json"
+
+
+def signature_name(digest: Digest) -> str:
+    """Return the name of a signed document."""
+    return f"signatures/{digest}.json"
 
 
 def file_name(blake3: Digest) -> str:
@@ -65,23 +80,34 @@ class Header:
         roots: The objects whose closures are here.
         objects: How many objects these have.
         after: The content after which the files begin, where the archive goes on with another one; else None.
+        signatures: The signed documents about each object that has some, ascending.
     """
 
     roots: tuple[Digest, ...]
     objects: int
     after: Digest | None = None
+    signatures: Mapping[Digest, tuple[Digest, ...]] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> list[Digest]:
+        """The different signed documents, in the order of an archive."""
+        return sorted({each for listed in self.signatures.values() for each in listed})
 
     def encode(self) -> bytes:
-        """Return the content of `archive.json`."""
-        document = {
+        """Return the content of `archive.json`. Only what has signatures is of the newer format."""
+        document: dict[str, object] = {
             "type": TYPE,
-            "format": FORMAT,
+            "format": FORMAT if self.signatures else _FORMAT_WITHOUT_SIGNATURES,
             "roots": sorted(set(self.roots)),
             "objects": self.objects,
         }
-        return canonical_json.encode(
-            document if self.after is None else {**document, "after": self.after}
-        )
+        if self.after is not None:
+            document["after"] = self.after
+        if self.signatures:
+            document["signatures"] = {
+                digest: sorted(set(listed)) for digest, listed in self.signatures.items()
+            }
+        return canonical_json.encode(document)
 
 
 def decode_header(data: bytes) -> Header:
@@ -99,7 +125,7 @@ def decode_header(data: bytes) -> Header:
     if type(found) is int and found > FORMAT:
         raise UnfitEnvironmentError(
             "the archive cannot be read",
-            cause=f"its format is {found}, and this version reads {FORMAT}",
+            cause=f"its format is {found}, and this version reads up to {FORMAT}",
         )
     try:
         after = fields.get("after")
@@ -107,14 +133,28 @@ def decode_header(data: bytes) -> Header:
             roots=tuple(Digest(each) for each in fields["roots"]),
             objects=fields["objects"],
             after=None if after is None else Digest(after),
+            signatures={
+                Digest(digest): _listed(map(Digest, listed))
+                for digest, listed in fields.get("signatures", {}).items()
+            },
         )
         if header.roots and type(header.objects) is int and header.encode() == data:
             return header
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(f"{HEADER} is refused", cause=str(error)) from error
     raise InvalidInputError(
         f"{HEADER} is refused", cause="it is not what an export writes, or has no roots"
     )
+
+
+def _listed(digests: Iterable[Digest]) -> tuple[Digest, ...]:
+    listed = tuple(digests)
+    if not 0 < len(listed) <= MAX_OF_KEY:
+        raise InvalidInputError(
+            f"{HEADER} is refused",
+            cause=f"an object has 1 to {MAX_OF_KEY} signatures, or is not listed",
+        )
+    return listed
 
 
 def member_header(name: str, size: int) -> bytes:

@@ -1,6 +1,6 @@
 """Writing closures as one archive: the same bytes every time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -9,8 +9,9 @@ from blake3 import blake3
 
 from dis_store.archives import closure_archive as archive
 from dis_store.digest import Digest
-from dis_store.errors import IntegrityError
+from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.hashing import CHUNK_BYTES
+from dis_store.signatures import MAX_OF_KEY, about_objects
 from dis_store.store import Store
 from dis_store.tree import Tree
 from dis_store.work_progress import Progress, counter
@@ -18,10 +19,11 @@ from dis_store.work_progress import Progress, counter
 
 @dataclass(frozen=True)
 class ExportedClosures:
-    """An archive that was written: how many objects and different files it has, its size, its BLAKE3."""
+    """An archive that was written: how many objects, files and signatures it has, its size, its BLAKE3."""
 
     objects: int
     files: int
+    signatures: int
     size: int
     blake3: Digest
 
@@ -34,7 +36,7 @@ def export_closures(
     after: Digest | None = None,
     progress: Progress | None = None,
 ) -> ExportedClosures:
-    """Write the closures of objects to a stream.
+    """Write the closures of objects to a stream, with the signed documents about them and about what gave them.
 
     Args:
         store: The store.
@@ -45,6 +47,7 @@ def export_closures(
 
     Raises:
         IntegrityError: An object is not in the store or is damaged; what was written is no archive then.
+        InvalidInputError: There are more signed documents than an archive holds.
         OSError: The stream refuses.
     """
     roots = list(dict.fromkeys(digests))
@@ -52,17 +55,47 @@ def export_closures(
     store.protect_all(members)
     trees = {digest: store.tree(digest) for digest in sorted(members)}
     output = _Output(stream)
-    header = archive.Header(tuple(roots), len(trees), after)
-    output.add(archive.HEADER, header.encode())
+    signed, documents = _signed(store, trees)
+    header = archive.Header(tuple(roots), len(trees), after, signed)
+    encoded = header.encode()
+    _check_amount(encoded, documents)
+    output.add(archive.HEADER, encoded)
     for digest, tree in trees.items():
         output.add(archive.manifest_name(digest), tree.encode())
+    for digest in header.documents:
+        output.add(archive.signature_name(digest), documents[digest])
     places = _places(store, trees)
     contents = [each for each in archive.contents(trees) if each[0] > (after or "")]
     on_bytes = counter(progress, sum(size for _, size in contents))
     for blake3_digest, size in contents:
         output.add_file(blake3_digest, size, places[blake3_digest], on_bytes)
     output.write(archive.END)
-    return ExportedClosures(len(trees), len(contents), output.size, output.digest)
+    return ExportedClosures(
+        len(trees), len(contents), len(header.documents), output.size, output.digest
+    )
+
+
+def _signed(
+    store: Store, trees: Mapping[Digest, Tree]
+) -> tuple[dict[Digest, tuple[Digest, ...]], dict[Digest, bytes]]:
+    """Return which signed documents are about each object, and their bytes."""
+    foundation = store._foundation  # noqa: SLF001 - of one package
+    found = {
+        digest: dict(sorted(about.items())[:MAX_OF_KEY])
+        for digest, about in about_objects(foundation, trees.keys()).items()
+    }
+    documents = {digest: data for about in found.values() for digest, data in about.items()}
+    return {digest: tuple(about) for digest, about in found.items()}, documents
+
+
+def _check_amount(header: bytes, documents: Mapping[Digest, bytes]) -> None:
+    size = sum(map(len, documents.values()))
+    if len(header) > archive.MAX_HEADER_BYTES or size > archive.MAX_SIGNATURES_BYTES:
+        raise InvalidInputError(
+            "these objects cannot be in one archive",
+            cause=f"they have {len(documents)} signatures of {size} bytes, more than it holds",
+            hint="export fewer objects at a time",
+        )
 
 
 def _places(store: Store, trees: dict[Digest, Tree]) -> dict[Digest, Path]:

@@ -6,7 +6,7 @@ is registered before the last byte was. Contents that arrived are kept under `li
 an archive that broke off can be gone on with.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -25,7 +25,6 @@ from dis_store.tree import Tree
 from dis_store.work_progress import Progress, counter
 from dis_store.writing.work_space import WorkSpace, work_space
 
-_MAX_HEADER_BYTES = 1 << 20
 # All tree manifests together; one of a million entries has 200 MiB.
 _MAX_MANIFEST_BYTES = 512 << 20
 _COMPRESSED = {b"\x1f\x8b": "gzip -dc", b"\xfd7zXZ": "xz -dc"}
@@ -39,11 +38,21 @@ class ImportedClosures:
         roots: The objects that the archive was made of; nothing keeps them once the store is closed.
         objects: How many objects it holds with all that they refer to.
         new: How many of them were not in the store before.
+        signatures: How many signed documents about them came with them; nothing is believed by that.
     """
 
     roots: tuple[Digest, ...]
     objects: int
     new: int
+    signatures: int
+
+
+CheckSigned = Callable[[bytes], None]
+"""Raises InvalidInputError for bytes that are no signed document."""
+
+
+def unchecked(_data: bytes) -> None:
+    """Take any bytes for a signed document."""
 
 
 def import_closures(
@@ -51,6 +60,7 @@ def import_closures(
     stream: BinaryIO,
     *,
     name: str = "the archive",
+    check_signed: CheckSigned = unchecked,
     progress: Progress | None = None,
 ) -> ImportedClosures:
     """Bring the closures of an archive into the store: all of it, or nothing.
@@ -59,6 +69,7 @@ def import_closures(
         store: The store.
         stream: Read to its end, once.
         name: What messages call it.
+        check_signed: Looks at the form of each signed document in it.
         progress: Told of the bytes of files.
 
     Raises:
@@ -68,12 +79,17 @@ def import_closures(
     """
     with decompressing(stream, name) as unpacked:
         source = _reader(unpacked, name)
-        header, trees = _front(source, name)
+        header, trees, documents = _front(source, name, check_signed)
         with reported(store.path), work_space(store.path / "tmp") as space:
             arrival = Arrival(store, source, space)
             found = arrival.contents(header, archive.contents(trees), progress)
             source.check_end()
-            return _register_all(store, header.roots, trees, found, space)
+            new = _register_all(store, header.roots, trees, found, space)
+            # Last, since what is signed must be there. It says nothing of whom to believe.
+            for digest, listed in header.signatures.items():
+                for each in listed:
+                    store.add_signature(digest, documents[each])
+            return ImportedClosures(header.roots, len(trees), new, len(documents))
 
 
 @dataclass(frozen=True)
@@ -85,12 +101,14 @@ class PlannedImport:
         objects: How many objects it holds with all that they refer to.
         new: Those of them that are not in the store.
         bytes: The bytes of the files that it holds.
+        signatures: How many signed documents about them it holds.
     """
 
     roots: tuple[Digest, ...]
     objects: int
     new: tuple[Digest, ...]
     bytes: int
+    signatures: int
 
 
 def plan_import(
@@ -98,6 +116,7 @@ def plan_import(
     stream: BinaryIO,
     *,
     name: str = "the archive",
+    check_signed: CheckSigned = unchecked,
     progress: Progress | None = None,
 ) -> PlannedImport:
     """Return what `import_closures` would do; every byte is read and compared, and nothing is written.
@@ -107,7 +126,7 @@ def plan_import(
     """
     with decompressing(stream, name) as unpacked:
         source = _reader(unpacked, name)
-        header, trees = _front(source, name)
+        header, trees, documents = _front(source, name, check_signed)
         wanted = coming(header, archive.contents(trees))
         size = check_room(store, wanted)
         on_bytes = counter(progress, size)
@@ -115,15 +134,36 @@ def plan_import(
             read_content(source, blake3, length, None, on_bytes)
         source.check_end()
     new = tuple(digest for digest in sorted(trees) if not store.is_valid(digest))
-    return PlannedImport(header.roots, len(trees), new, size)
+    return PlannedImport(header.roots, len(trees), new, size, len(documents))
 
 
-def _front(source: TarReader, name: str) -> tuple[archive.Header, dict[Digest, Tree]]:
-    """Read what stands before the files."""
+def _front(
+    source: TarReader, name: str, check_signed: CheckSigned
+) -> tuple[archive.Header, dict[Digest, Tree], dict[Digest, bytes]]:
+    """Read what stands before the files: the header, the manifests, and the signed documents."""
     header = _header(source, name)
     trees = _manifests(source, header.objects)
     _check_whole(source, header.roots, trees)
-    return header, trees
+    for digest in header.signatures.keys() - trees.keys():
+        source.refuse(f"it has signatures about {digest}, which is not in it")
+    return header, trees, _documents(source, header.documents, check_signed)
+
+
+def _documents(
+    source: TarReader, expected: Sequence[Digest], check_signed: CheckSigned
+) -> dict[Digest, bytes]:
+    """Read the signed documents, whose names are their digests, in ascending order."""
+    documents: dict[Digest, bytes] = {}
+    left = archive.MAX_SIGNATURES_BYTES
+    for digest in expected:
+        limit = min(left, archive.MAX_SIGNATURE_BYTES)
+        data = source.document(lambda data: archive.signature_name(Digest.of(data)), limit)
+        left -= len(data)
+        if Digest.of(data) != digest:
+            source.refuse(f"it lacks the signature {digest}")
+        check_signed(data)
+        documents[digest] = data
+    return documents
 
 
 def _manifests(source: TarReader, count: int) -> dict[Digest, Tree]:
@@ -161,14 +201,15 @@ def _register_all(
     trees: Mapping[Digest, Tree],
     contents: Mapping[Digest, Content],
     space: WorkSpace,
-) -> ImportedClosures:
+) -> int:
+    """Register what is not in the store; return how many objects that were."""
     ordered = closure(roots, lambda digest: {entry.object for entry in trees[digest].references})
     new = 0
     for digest in ordered:
         if not store.protect(digest):
             register_received(store, digest, trees[digest], contents, space)
             new += 1
-    return ImportedClosures(tuple(roots), len(ordered), new)
+    return new
 
 
 def _reader(stream: BinaryIO, name: str) -> TarReader:
@@ -191,4 +232,6 @@ def _header(source: TarReader, name: str) -> archive.Header:
                 cause="it is compressed",
                 hint=f"unpack it on the way: {command} FILE | dis store import -",
             )
-    return archive.decode_header(source.document(lambda _: archive.HEADER, _MAX_HEADER_BYTES))
+    return archive.decode_header(
+        source.document(lambda _: archive.HEADER, archive.MAX_HEADER_BYTES)
+    )

@@ -40,7 +40,7 @@ class Garbage:
         orphaned_records: Records of builds that are in no index.
         derivations: By their digests.
         realisations: Records of builds.
-        signatures: Files of signatures of keys of which no record stays.
+        signatures: Files of signatures that are about no object and no key of a record that stays.
     """
 
     retired: tuple[str, ...]
@@ -138,7 +138,7 @@ def find_garbage(
             if digest not in marks.derivations
         ),
         realisations=tuple(each for each in records if not stays(each, marks)),
-        signatures=signatures.of_no_record(layout, staying),
+        signatures=signatures.of_nothing(layout, staying | marks.objects.keys()),
     )
 
 

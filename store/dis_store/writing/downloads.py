@@ -1,8 +1,9 @@
 """Files on their way into the store from elsewhere, which outlive the process that fetches them.
 
-Each has a directory in `downloads/` of its own, which only its user can enter, with the bytes so far in `part` and what
-is known of them in `journal`. It is held by a lock on `lock`, whose time says when it was last used; a collection
-removes what nobody has gone on with for a week. Nothing in here is trusted: what leaves it is hashed first.
+Each has a directory in `downloads/` of its own, which only its user can enter, with the bytes so far in `part`, what
+is known of them in `journal`, and in `positions` how far those came that were at it when a process was killed. It is
+held by a lock on `lock`, whose time says when it was last used; a collection removes what nobody has gone on with for a
+week. Nothing in here is trusted: what leaves it is hashed first.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from dis_store.platform_linux import write_all
 
 ROOM = "downloads"
 SECONDS_KEPT = 7 * 86400
-_PART, _JOURNAL, _LOCK = "part", "journal", "lock"
+_PART, _JOURNAL, _POSITIONS, _LOCK = "part", "journal", "positions", "lock"
 _MODE = 0o600
 _WRITE_BITS = 0o222
 _LONGEST_JOURNAL = 16 << 20
@@ -73,9 +74,15 @@ class Download:
 
     def _anew(self) -> int:
         # Never emptied in its place: an object may have it under another name.
-        for name in (_JOURNAL, _PART):
+        for name in (_JOURNAL, _POSITIONS, _PART):
             (self.directory / name).unlink(missing_ok=True)
         return os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _MODE)
+
+    def open_positions(self) -> int:
+        """Open the file that is overwritten while bytes come; return the descriptor."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        with reported(self.foundation.top):
+            return os.open(self.directory / _POSITIONS, flags, _MODE)
 
     def reserve(self, descriptor: int, size: int) -> None:
         """Give the file its length, and blocks for all of it where the file system can.
