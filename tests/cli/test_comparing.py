@@ -80,7 +80,7 @@ def test_objects_that_hold_no_weights_are_compared(dis: Dis, realised: Realised)
     assert "A is one of the tokenizers, B one of the datasets" in refused.err
     page = dis("diff", inputs["tokenizer"], inputs["tokenizer"], "--html", "x.html")
     page.check_one_block()
-    assert "--html is for runs" in page.err
+    assert "--html is for two runs of dis" in page.err
 
 
 def test_a_cause_is_found_by_experiment(dis: Dis, own_store: Realised) -> None:

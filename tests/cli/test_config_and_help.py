@@ -9,6 +9,10 @@ import pytest
 from command_line import ROOT, Dis
 from dis_command.exit_codes import EXIT_CODES
 
+SCHEMAS = (
+    "manifest", "lock", "diff", "diff-matrix", "diff-older", "verify", "bisect", "report", "probe",
+)  # fmt: skip
+
 
 def origins(dis: Dis, *argv: str) -> dict[str, tuple[str, str]]:
     settings = dis("config", "show", *argv, "--json").document["settings"]
@@ -100,17 +104,27 @@ def test_the_page_of_exit_codes_has_the_codes_of_the_program(dis: Dis) -> None:
     assert {each["code"]: each["meaning"] for each in codes} == EXIT_CODES
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("manifest", []), ("lock", ["--lock"]), ("diff", ["--diff"]), ("probe", ["--probe"])],
-)
-def test_the_published_schema_is_the_one_that_is_printed(
-    dis: Dis, name: str, options: list[str]
-) -> None:
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_published_schema_is_the_one_that_is_printed(dis: Dis, name: str) -> None:
     published = (ROOT / "docs" / "reference" / f"{name}.schema.json").read_text("utf-8")
-    printed = dis("schema", *options).document
+    printed = dis("schema", name).document
     assert json.loads(published) == printed
     assert published == json.dumps(printed, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_every_published_schema_is_printed(dis: Dis) -> None:
+    published = (ROOT / "docs" / "reference").glob("*.schema.json")
+    assert sorted(path.name.removesuffix(".schema.json") for path in published) == sorted(SCHEMAS)
+    assert dis("schema").document == dis("schema", "manifest").document
+    for name in ("lock", "diff", "probe"):
+        assert dis("schema", f"--{name}").document == dis("schema", name).document
+
+
+@pytest.mark.parametrize("arguments", [("lock", "--diff"), ("--lock", "--probe"), ("nothing",)])
+def test_one_schema_is_asked_for(dis: Dis, arguments: tuple[str, ...]) -> None:
+    outcome = dis("schema", *arguments)
+    assert outcome.code == 2
+    outcome.check_one_block()
 
 
 def test_a_manifest_has_only_what_the_schema_has(dis: Dis, quickstart: Path) -> None:

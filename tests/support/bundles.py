@@ -246,6 +246,10 @@ class FolderFile:
     blake3: Digest
     real: Path
 
+    @property
+    def size(self) -> int:
+        return self.real.stat().st_size
+
 
 class FolderStore:
     """Objects as folders of files, by the digests that stand for them."""

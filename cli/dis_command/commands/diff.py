@@ -10,7 +10,6 @@ from dis_command.session import Session
 
 if TYPE_CHECKING:
     from dis_derivations.comparison.anything import Comparison
-    from dis_store import Store
 
 
 @command(
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         "dis diff --matrix first second third",
         "dis diff base-model tuned-model",
         "dis diff one.json other.json",
+        "dis diff oci://registry.example.com/runs:first runs/mine",
     ),
 )
 @ref_argument("refs", "A B", nargs=-1, required=True)
@@ -54,13 +54,13 @@ def diff(
     the store or not, and of one kind each: manifests, locks, closures, weights,
     tokenizers, datasets and other objects. The exit code is 0 when they are the
     same, 1 when they differ. Weights are the same when they have the same
-    tensors, whatever files these lie in.
+    tensors, whatever files these lie in. Of what is in a registry (oci://), only
+    that is fetched which has to be compared.
     """
     _check(refs, matrix=matrix, strict=strict, html=html)
-    with session.open_store(reading=True) as store:
-        if matrix:
-            return _matrix(session, store, refs)
-        return _two(session, store, refs, strict=strict, html=html, force=force)
+    if matrix:
+        return _matrix(session, refs)
+    return _two(session, refs, strict=strict, html=html, force=force)
 
 
 def _check(refs: tuple[str, ...], *, matrix: bool, strict: bool, html: Path | None) -> None:
@@ -74,21 +74,23 @@ def _check(refs: tuple[str, ...], *, matrix: bool, strict: bool, html: Path | No
 
 def _two(
     session: Session,
-    store: "Store",
     refs: tuple[str, ...],
     *,
     strict: bool,
     html: Path | None,
     force: bool,
 ) -> int:
+    from dis_command.references import looking_up
     from dis_derivations.comparison.anything import compare
     from dis_derivations.runs.output_file import check_place
-    from dis_derivations.runs.reference import resolve
 
     if html is not None:
         check_place(html)  # now, and not after the work
-    a, b = (resolve(store, ref) for ref in refs)
-    found = compare(store, a, b, for_page=html is not None)
+    with looking_up(session, refs) as (store, resolve):
+        a, b = map(resolve, refs)
+        found = compare(store, a, b, for_page=html is not None)
+    for hint in found.hints:
+        session.say(hint)
     if html is not None:
         _write_page(found, html, force=force)
         session.say(f"wrote {html}")
@@ -103,17 +105,18 @@ def _write_page(found: "Comparison", path: Path, *, force: bool) -> None:
     from dis_derivations.runs.output_file import write_file
 
     if found.page is None:
-        raise click.UsageError("--html is for runs")
+        raise click.UsageError("--html is for two runs of dis")
     write_file(path, found.page().encode(), replace=force)
 
 
-def _matrix(session: Session, store: "Store", refs: tuple[str, ...]) -> int:
+def _matrix(session: Session, refs: tuple[str, ...]) -> int:
+    from dis_command.references import looking_up
     from dis_derivations.comparison.matrix import matrix
     from dis_derivations.comparison.render_matrix import render_matrix
     from dis_derivations.runs.bundle_documents import load_bundle
-    from dis_derivations.runs.reference import resolve
 
-    runs = [load_bundle(resolve(store, ref).bundle(store)) for ref in refs]
-    found = matrix(refs, runs)
+    with looking_up(session, refs) as (store, resolve):
+        runs = [load_bundle(resolve(ref).bundle(store)) for ref in refs]
+        found = matrix(refs, runs)
     session.print_result(found.to_json, lambda: render_matrix(found), paged=True)
     return 0 if found.same else 1

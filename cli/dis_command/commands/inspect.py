@@ -30,13 +30,14 @@ from dis_command.session import Session
 @pass_session
 def inspect(session: Session, ref: str | None, ref_option: str | None) -> None:
     """Describe a manifest, a lock, a run or an object."""
+    from dis_command.references import looking_up
     from dis_derivations.runs.inspection import describe
-    from dis_derivations.runs.reference import resolve
 
     if (ref is None) == (ref_option is None):
         raise click.UsageError("name one thing to inspect: REF, or --input REF")
-    with session.open_store(reading=True) as store:
-        found = describe(store, resolve(store, ref or ref_option or ""))
+    named = ref or ref_option or ""
+    with looking_up(session, [named]) as (store, resolve):
+        found = describe(store, resolve(named))
     session.print_result(
         lambda: {"schema_version": 1, **found}, lambda: "\n".join(_lines(found, ""))
     )

@@ -1,5 +1,6 @@
 """`dis report`: the validation record of one run."""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -30,18 +31,20 @@ def report(session: Session, ref: str, html: Path | None, force: bool) -> None:
     """Write the validation record of a run.
 
     It says what the run is, what it was made of with sizes and digests, which
-    files show it, how many builds made the same results and where, and which
-    commands check it and build it again.
+    files show it, how many builds made the same results and where, who signed
+    them and whether that is to be believed, and which commands check it and
+    build it again.
     """
+    from dis_command.references import looking_up
+    from dis_command.signatories import signatories
     from dis_derivations.runs.output_file import check_place, write_file
-    from dis_derivations.runs.reference import resolve
     from dis_derivations.validation.gathering import validation_record
     from dis_derivations.validation.rendering import render_record
 
     if html is not None:
         check_place(html)
-    with session.open_store(reading=True) as store:
-        record = validation_record(store, resolve(store, ref))
+    with looking_up(session, [ref]) as (store, resolve):
+        record = validation_record(store, resolve(ref), partial(signatories, session))
     if html is not None:
         from dis_derivations.validation.page import record_page
 

@@ -1,43 +1,53 @@
-"""`dis schema`: the JSON Schema of a manifest, of a lock, of a comparison, or of a probe."""
+"""`dis schema`: the JSON Schemas of manifests, of locks, and of what commands print."""
+
+from collections.abc import Mapping
+from importlib import import_module
 
 import click
 
 from dis_command.command import command, json_option, pass_session
 from dis_command.session import Session
 
+# Where each schema is made. A name is that of a command whose `--json` it describes, but for the first two.
+_SCHEMAS: Mapping[str, tuple[str, str]] = {
+    "manifest": ("dis_derivations.manifest.schema", "manifest_schema"),
+    "lock": ("dis_derivations.lock.schema", "lock_schema"),
+    "diff": ("dis_derivations.comparison.diff_schema", "diff_schema"),
+    "diff-matrix": ("dis_derivations.comparison.matrix_schema", "matrix_schema"),
+    "diff-older": ("dis_derivations.comparison.older.older_schema", "older_schema"),
+    "verify": ("dis_derivations.comparison.verify_schema", "verify_schema"),
+    "bisect": ("dis_derivations.bisection.bisection_schema", "bisection_schema"),
+    "report": ("dis_derivations.validation.record_schema", "record_schema"),
+    "probe": ("dis_derivations.probing.probe_schema", "probe_schema"),
+}
+
 
 @command(
     "schema",
-    examples=("dis schema > manifest.schema.json", "dis schema --lock > lock.schema.json"),
+    examples=(
+        "dis schema > manifest.schema.json",
+        "dis schema lock > lock.schema.json",
+        "dis schema report",
+    ),
 )
-@click.option("--lock", is_flag=True, help="Print that of a lock instead.")
-@click.option("--diff", is_flag=True, help="Print that of what `dis diff --json` says of two runs.")
-@click.option("--probe", is_flag=True, help="Print that of the verdict of `dis probe`.")
+@click.argument("name", type=click.Choice(list(_SCHEMAS)), metavar="[NAME]", required=False)
+@click.option("--lock", is_flag=True, help="The same as NAME lock.")
+@click.option("--diff", is_flag=True, help="The same as NAME diff.")
+@click.option("--probe", is_flag=True, help="The same as NAME probe.")
 @json_option
 @pass_session
-def schema(session: Session, lock: bool, diff: bool, probe: bool) -> None:
-    """Print the JSON Schema of a manifest.
+def schema(session: Session, name: str | None, lock: bool, diff: bool, probe: bool) -> None:
+    """Print the JSON Schema of a manifest, of a lock, or of what a command prints.
 
-    Of a manifest whose bases are merged. The rules between fields are not in
-    it; docs/reference/manifest.md has them. The output is always JSON.
+    NAME is manifest (the default), lock, diff (of two runs), diff-matrix,
+    diff-older (where a run is of the older tool), verify, bisect, report or
+    probe. That of a manifest is of one whose bases are merged. The rules between
+    fields are not in it; docs/reference/manifest.md has them. The output is
+    always JSON.
     """
-    if lock + diff + probe > 1:
-        raise click.UsageError("--lock, --diff and --probe are schemas, ask for one of them")
-    if probe:
-        from dis_derivations.probing.probe_schema import probe_schema
-
-        session.print_document(probe_schema())
-        return
-    if diff:
-        from dis_derivations.comparison.diff_schema import diff_schema
-
-        session.print_document(diff_schema())
-        return
-    if lock:
-        from dis_derivations.lock.schema import lock_schema
-
-        session.print_document(lock_schema())
-        return
-    from dis_derivations.manifest.schema import manifest_schema
-
-    session.print_document(manifest_schema())
+    flags = {"lock": lock, "diff": diff, "probe": probe}
+    named = [each for each in (name, *(flag for flag, given in flags.items() if given)) if each]
+    if len(named) > 1:
+        raise click.UsageError(f"{', '.join(named)} are schemas, ask for one of them")
+    module, maker = _SCHEMAS[named[0] if named else "manifest"]
+    session.print_document(getattr(import_module(module), maker)())

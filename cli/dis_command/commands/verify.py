@@ -10,8 +10,7 @@ from dis_command.command import command, force_option, json_option, pass_session
 from dis_command.session import Session
 
 if TYPE_CHECKING:
-    from dis_derivations.runs.bundle_reader import BundleReader
-    from dis_store import Store
+    from dis_derivations.comparison.verify_report import VerifyReport
 
 
 @command(
@@ -53,14 +52,20 @@ def verify(
     verify_report.json and verify_summary.txt. The exit code is 0 for the grade
     conformant, else 1.
     """
+    from dis_command.references import looking_up
     from dis_derivations.comparison.render_verify import render_verify
     from dis_derivations.comparison.verification import verify_bundles
     from dis_derivations.comparison.verify_report import write_report
+    from dis_derivations.runs.reference import objects_of
 
     chosen = _chosen(refs, bundle_a, bundle_b)
-    with session.open_store(reading=True) as store:
-        a, b = _readers(session, store, chosen)
-        report = verify_bundles(a, b, store=store)
+    if chosen is None:
+        report = _newest(session)
+    else:
+        with looking_up(session, chosen) as (store, resolve):
+            a, b = map(resolve, chosen)
+            at_hand = objects_of(store, (a, b))
+            report = verify_bundles(a.bundle(store), b.bundle(store), store=at_hand)
     for path in write_report(report, output_dir, replace=force):
         session.say(f"wrote {path}")
     session.print_result(report.to_json, lambda: render_verify(report))
@@ -85,16 +90,13 @@ def _chosen(
             raise click.UsageError("more than two runs are named")
 
 
-def _readers(
-    session: Session, store: "Store", chosen: tuple[str, str] | None
-) -> tuple["BundleReader", "BundleReader"]:
-    if chosen is not None:
-        from dis_derivations.runs.reference import resolve
-
-        return resolve(store, chosen[0]).bundle(store), resolve(store, chosen[1]).bundle(store)
+def _newest(session: Session) -> "VerifyReport":
+    from dis_derivations.comparison.verification import verify_bundles
     from dis_derivations.runs.bundle_reader import StoredBundle
     from dis_derivations.runs.listing import newest_two
 
-    older, newer = newest_two(store)
-    session.say(f"comparing the two newest runs: {older.names[0]} and {newer.names[0]}")
-    return StoredBundle(store, older.bundle), StoredBundle(store, newer.bundle)
+    with session.open_store(reading=True) as store:
+        older, newer = newest_two(store)
+        session.say(f"comparing the two newest runs: {older.names[0]} and {newer.names[0]}")
+        a, b = (StoredBundle(store, each.bundle) for each in (older, newer))
+        return verify_bundles(a, b, store=store)

@@ -1,14 +1,16 @@
 """Comparing any two things that REFs name, or refusing two that do not compare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dis_derivations.runs.reference import Resolved, place_in_object
+from dis_derivations.runs.older_archive import older_run
+from dis_derivations.runs.reference import Resolved, objects_of, place_in_object
 from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from dis_derivations.comparison.report import DiffReport
+    from dis_derivations.runs.older_run import OlderRun
     from dis_store import Store
 
 _OTHER_BYTES = "nothing differs that matters; the bytes differ, which --strict does not allow"
@@ -40,12 +42,14 @@ class Comparison:
         text: Makes it text for a terminal.
         page: Makes it a page; None for what has none.
         remark: Why `--strict` says no to what counts as the same.
+        hints: What could be done to learn more.
     """
 
     report: Report
     text: Callable[[], str]
     page: Callable[[], str] | None
     remark: str
+    hints: tuple[str, ...] = ()
 
 
 def compare(store: "Store", a: Resolved, b: Resolved, *, for_page: bool = False) -> Comparison:
@@ -75,7 +79,10 @@ def compare(store: "Store", a: Resolved, b: Resolved, *, for_page: bool = False)
                 hint="compare two manifests, two locks, or the runs that were made of them",
             )
         case _:
-            return _runs(store, a, b, for_page=for_page)
+            older = older_run(a), older_run(b)
+            if older == (None, None):
+                return _runs(store, a, b, for_page=for_page)
+            return _older(store, (a, b), older)
 
 
 def _runs(store: "Store", a: Resolved, b: Resolved, *, for_page: bool) -> Comparison:
@@ -84,12 +91,57 @@ def _runs(store: "Store", a: Resolved, b: Resolved, *, for_page: bool) -> Compar
 
     readers = a.bundle(store), b.bundle(store)
     curves = PAGE_CURVES if for_page else MAX_CURVES
-    report = diff_bundles(*readers, store=store, curves=curves)
+    report = diff_bundles(*readers, store=objects_of(store, (a, b)), curves=curves)
     return Comparison(
         report,
-        lambda: render_text(report),
+        lambda: render_text(report, (a.ref, b.ref)),
         lambda: _page(report),
         "the results are the same; the bundles differ, which --strict does not allow",
+        tuple(_weights_hints(store, report, (a, b))),
+    )
+
+
+def _weights_hints(
+    store: "Store", report: "DiffReport", sides: tuple[Resolved, Resolved]
+) -> Iterator[str]:
+    """Say how to compare weights tensor by tensor that were left where they are."""
+    from dis_derivations.runs.bundle_documents import load_bundle
+
+    if not report.upstream.has("weights"):
+        return
+    for each in sides:
+        if each.remote is None:
+            continue
+        digest = load_bundle(each.bundle(store)).document.inputs.get("weights")
+        if digest is not None and not store.is_valid(digest) and each.remote.is_valid(digest):
+            part = each.remote.closure.objects[digest].name
+            yield f"to compare the weights by tensor, fetch them: dis pull {each.ref} --only {part}"
+
+
+def _older(
+    store: "Store",
+    things: tuple[Resolved, Resolved],
+    older: "tuple[OlderRun | None, OlderRun | None]",
+) -> Comparison:
+    from dis_derivations.comparison.older.comparison import diff_sides
+    from dis_derivations.comparison.older.rendering import render_older
+    from dis_derivations.comparison.older.side import side_of_bundle, side_of_older
+    from dis_derivations.runs.bundle_documents import load_bundle
+
+    objects = objects_of(store, things)
+    a, b = (
+        side_of_bundle(load_bundle(thing.bundle(store)), objects)
+        if run is None
+        else side_of_older(run)
+        for thing, run in zip(things, older, strict=True)
+    )
+    report = diff_sides(a, b)
+    refs = things[0].ref, things[1].ref
+    return Comparison(
+        report,
+        lambda: render_older(report, refs),
+        None,
+        "the results are the same; the runs are not one run, which --strict does not allow",
     )
 
 
@@ -103,16 +155,18 @@ def _objects(store: "Store", a: Resolved, b: Resolved) -> Comparison:
     from dis_derivations.comparison.weights.weight_set import Weights
 
     below = [place_in_object(store, each.ref) for each in (a, b)]
-    weights = [
-        bool(Weights.of(store, each.object(), place).tensors)
+    # Equal digests say all that there is to say, and what is in a registry would have to come for more.
+    known_equal = a.object() == b.object() and not store.is_valid(a.object())
+    weights = not known_equal and any(
+        Weights.of(each.remote or store, each.object(), place).tensors
         for each, place in zip((a, b), below, strict=True)
-    ]
-    if any(weights) or any(below):
+    )
+    if weights or any(below):
         return _weights(store, a, b, below)
     from dis_derivations.comparison.documents.objects import diff_objects
     from dis_derivations.comparison.documents.rendering import render_documents
 
-    report = diff_objects(store, a.object(), b.object())
+    report = diff_objects((a.remote or store, b.remote or store), a.object(), b.object())
     return Comparison(report, lambda: render_documents(report), None, _OTHER_BYTES)
 
 
@@ -121,7 +175,7 @@ def _weights(store: "Store", a: Resolved, b: Resolved, below: list[str]) -> Comp
     from dis_derivations.comparison.weights.rendering import render_weights
 
     sides = [
-        weights_side(store, each.object(), below=place, ref=each.ref)
+        weights_side(each.remote or store, each.object(), below=place, ref=each.ref)
         for each, place in zip((a, b), below, strict=True)
     ]
     report = diff_weights(*sides)

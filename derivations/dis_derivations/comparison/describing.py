@@ -38,7 +38,7 @@ def describe_divergence(
     row_a = logits[0].row(pair.a.index, pair.output_common)
     row_b = logits[1].row(pair.b.index, pair.output_common)
     same_row = _same_row(row_a, row_b) if pair.same_prompt else None
-    before, rest_a, rest_b = _texts(pair.a.text, pair.b.text)
+    before, rest_a, rest_b = text_parts(pair.a.text, pair.b.text)
     return Divergence(
         request=pair.a.id,
         position=pair.output_common,
@@ -50,9 +50,12 @@ def describe_divergence(
         text_b=rest_b,
         logits_a=_side(row_a, pair.token_a, text_a),
         logits_b=_side(row_b, pair.token_b, text_b),
-        shared=_shared(row_a, row_b, pair, text_a),
+        # The logits of two prompts answer two questions; how far they are apart says nothing.
+        shared=_shared(row_a, row_b, pair, text_a) if pair.same_prompt else (),
         same_row=same_row,
-        choice=choice_of(row_a, row_b, (pair.token_a, pair.token_b), same_row=same_row),
+        choice=choice_of(row_a, row_b, (pair.token_a, pair.token_b), same_row=same_row)
+        if pair.same_prompt
+        else None,
     )
 
 
@@ -109,7 +112,7 @@ def _context(pair: SequencePair, text: TokenText) -> tuple[Token, ...]:
     return tuple(Token(token, text(token)) for token in before[-CONTEXT_TOKENS:])
 
 
-def _texts(a: str, b: str) -> tuple[str, str, str]:
+def text_parts(a: str, b: str) -> tuple[str, str, str]:
     """Return the end of what both texts begin with, and the beginnings of what follows in each."""
     common = common_prefix(a, b)
     return (

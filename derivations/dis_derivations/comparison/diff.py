@@ -1,7 +1,5 @@
 """Comparing two runs: are the results the same, where do they first part, and why."""
 
-from math import prod
-
 from dis_derivations.comparison.causes.upstream import Upstream, upstream_of
 from dis_derivations.comparison.divergence import Divergence
 from dis_derivations.comparison.examination import Examination, examine
@@ -9,7 +7,7 @@ from dis_derivations.comparison.report import MAX_DESCRIBED, DiffReport, RunIden
 from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.comparison.tensors.tensor_file import TensorFile
 from dis_derivations.comparison.token_text import token_text
-from dis_derivations.runs.bundle import MOCK_ENGINE, SERVER
+from dis_derivations.runs.bundle import EXPERIMENT, MOCK_ENGINE, SERVER
 from dis_derivations.runs.bundle_documents import CAPTURE_FILES, Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import MEMBERS, BundleReader, ObjectFiles
 
@@ -60,7 +58,7 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
     said += [
         f"{label}: {line}"
         for label, bundle in (("A", found.a), ("B", found.b))
-        for line in server_departures(bundle)
+        for line in (*server_departures(bundle), *experiment_notes(bundle))
     ]
     said += [
         f"{label}: the digests of the lock were not verified; {bundle.document.unverified.statement}"
@@ -91,8 +89,7 @@ def _parted_first(found: Examination) -> str:
     for order, name in enumerate(("activations", "logits")):
         comparison = found.tensors.get(name)
         first = None if comparison is None else comparison.first
-        if first is not None and first.found.first is not None:
-            row = first.found.first.element // max(prod(first.shape[1:]), 1)
+        if first is not None and (row := first.first_row) is not None:
             places.append((row, order, f"the {name} of {first.name}, row {row}"))
     places += [
         (pair.output_common, 2, f"the tokens of {pair.a.id}, position {pair.output_common}")
@@ -106,6 +103,15 @@ def _parted_first(found: Examination) -> str:
 def is_mock(bundle: Bundle) -> bool:
     """Return whether a run's engine computes nothing."""
     return bundle.engine_name == MOCK_ENGINE
+
+
+def experiment_notes(bundle: Bundle) -> tuple[str, ...]:
+    """Return the line that a run of an experiment has: it was made as its manifest does not say."""
+    made = bundle.engine.get(EXPERIMENT)
+    if not isinstance(made, dict):
+        return ()
+    taken = f"{made.get('cached_tokens')} positions were taken from earlier requests"
+    return (f"EXPERIMENT OF A PROBE, no run of its manifest: {made.get('kind')}, {taken}",)
 
 
 def server_departures(bundle: Bundle) -> tuple[str, ...]:
@@ -138,9 +144,9 @@ def _curves(found: Examination, limit: int) -> tuple[ErrorCurve, ...]:
         return ()
     pairs = {pair.a.id: pair for pair in found.alignment.pairs}
     first = {
-        each.name.request: each.found.first.element // max(prod(each.shape[1:]), 1)
+        each.name.request: each.first_row
         for each in comparison.different
-        if each.name.part == "decode" and each.found.first is not None
+        if each.name.part == "decode" and each.first_row is not None
     }
     chosen = [request for request in first if request in pairs][:limit]
     if not chosen:
@@ -167,7 +173,8 @@ def _same_bundles(found: Examination) -> bool:
         return False
     documents = sorted(names.difference(CAPTURE_FILES.values()))
     return all(_same_file(a, b, name) for name in documents) and all(
-        _same_header(found.a, found.b, CAPTURE_FILES[observable]) for observable in found.tensors
+        comparison.one_file or _same_header(found.a, found.b, CAPTURE_FILES[observable])
+        for observable, comparison in found.tensors.items()
     )
 
 

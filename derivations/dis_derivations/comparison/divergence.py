@@ -68,9 +68,9 @@ class Divergence:
         text_b: How B's text goes on.
         logits_a: None where the full logits were not captured.
         logits_b: None where the full logits were not captured.
-        shared: Both chosen tokens' logits in both runs.
+        shared: Both chosen tokens' logits in both runs; none where the prompts are not the same.
         same_row: Whether the two rows of logits are equal in every bit; None where they cannot be compared.
-        choice: How close the choice was; None where the logits were not captured.
+        choice: How close the choice was; None where the logits were not captured, or the prompts are not the same.
     """
 
     request: str

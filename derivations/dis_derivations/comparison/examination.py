@@ -10,8 +10,9 @@ from typing import Literal
 from dis_derivations.comparison.rules import OBSERVABLES, Rule
 from dis_derivations.comparison.sequences import Alignment, align
 from dis_derivations.comparison.tensors.comparison import TensorsComparison
-from dis_derivations.comparison.tensors.equal_files import equal_by_digest
+from dis_derivations.comparison.tensors.equal_files import at_hand, equal_by_digest, is_one_file
 from dis_derivations.comparison.trace import TraceComparison, compare_traces
+from dis_derivations.runs.bundle import TRACE_FILE
 from dis_derivations.runs.bundle_documents import Bundle
 
 Status = Literal["identical", "differ", "only in A", "only in B", "not captured"]
@@ -63,7 +64,7 @@ def examine(a: Bundle, b: Bundle, rules: Mapping[str, Sequence[Rule]] | None = N
         for name in _TENSORS
         if name in both
     }
-    trace = compare_traces(a, b) if "engine_trace" in both else None
+    trace = _traces(a, b) if "engine_trace" in both else None
     identical = {"tokens": alignment.same_tokens}
     identical |= {name: comparison.identical for name, comparison in tensors.items()}
     identical |= {} if trace is None else {"engine_trace": trace.identical}
@@ -78,6 +79,14 @@ def _compared(
     from dis_derivations.comparison.tensors.observable import compare_tensors
 
     return compare_tensors(a, b, observable, alignment, rules)
+
+
+def _traces(a: Bundle, b: Bundle) -> TraceComparison:
+    """Compare the traces; of one that is the same file in both, only that is read which need not be fetched."""
+    if not is_one_file(a, b, TRACE_FILE):
+        return compare_traces(a, b)
+    near = at_hand(a, b, TRACE_FILE) or a
+    return compare_traces(near, near)
 
 
 def _status(in_a: bool, in_b: bool, identical: bool | None) -> Status:

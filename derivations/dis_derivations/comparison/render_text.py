@@ -1,16 +1,16 @@
 """A comparison of two runs as text for a terminal."""
 
-from collections.abc import Mapping
-
 from dis_derivations.comparison.causes.json_changes import Change
-from dis_derivations.comparison.divergence import Choice, Divergence, SideLogits, Token
+from dis_derivations.comparison.conclusion import in_short, verdict
 from dis_derivations.comparison.examination import Examination
+from dis_derivations.comparison.render_divergence import where_tokens_part
 from dis_derivations.comparison.report import DiffReport, RunIdentity
 from dis_derivations.comparison.report_json import tensor_index
-from dis_derivations.comparison.sequences import SequencePair
 from dis_derivations.comparison.tensors.comparison import TensorDifference, TensorsComparison
+from dis_derivations.comparison.tensors.depth import PHASES
 from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.comparison.text_layout import (
+    called,
     causes,
     count,
     heading,
@@ -18,30 +18,29 @@ from dis_derivations.comparison.text_layout import (
     paragraph,
     printable,
     quoted,
+    size,
+    steps,
     table,
     value_text,
 )
 
-_SHOWN_PAIRS = 8
 _SHOWN_TENSORS = 6
 _SHOWN_STEPS = 6
 _SHOWN_LINES = 12
-
-CHOICES: Mapping[Choice, str] = {
-    "same logits": "the logits are the same in every bit: sampling chose, not arithmetic",
-    "sampled": "a token was sampled that was not the most likely one",
-    "exact tie": "EXACT TIE: in one run both tokens are equally likely, and any difference decides",
-    "near tie": "NEAR TIE: the two tokens are no further apart than one step of bfloat16; rounding decides",
-    "real change": "REAL CHANGE: the runs do not agree on which token is more likely by more than rounding explains",
-}
+_RANK = 2
 
 
-def render_text(report: DiffReport) -> str:
-    """Return the report as lines of at most `WIDTH` characters where their words allow it, without colour."""
+def render_text(report: DiffReport, refs: tuple[str, str] | None = None) -> str:
+    """Return the report as lines of at most `WIDTH` characters where their words allow it, without colour.
+
+    Args:
+        report: What was found.
+        refs: What the user calls A and B; None where nobody is there who does.
+    """
     lines = [
-        *identities(report.a, report.b),
+        *identities(report.a, report.b, refs),
         *_verdict(report),
-        *_where(report),
+        *where_tokens_part(report.examination.alignment, report.divergences),
         *_growth(report.curves),
         *_tensors(report.examination),
         *_trace(report.examination),
@@ -52,9 +51,12 @@ def render_text(report: DiffReport) -> str:
     return "\n".join([*lines, ""])
 
 
-def identities(a: RunIdentity, b: RunIdentity) -> list[str]:
-    """Return which runs are compared."""
-    return table([_identity("A", a), _identity("B", b)], indent=0)
+def identities(a: RunIdentity, b: RunIdentity, refs: tuple[str, str] | None = None) -> list[str]:
+    """Return which runs are compared, by what the user calls them as well where that is known."""
+    rows = [_identity("A", a), _identity("B", b)]
+    if refs is not None:
+        rows = [[label, called(ref), *row] for ref, (label, *row) in zip(refs, rows, strict=True)]
+    return table(rows, indent=0)
 
 
 def observables(found: Examination) -> list[list[str]]:
@@ -86,7 +88,9 @@ def _identity(label: str, run: RunIdentity) -> list[str]:
 def _verdict(report: DiffReport) -> list[str]:
     bundles = "the same" if report.bundles_identical else "different"
     return [
-        *heading(f"Results: {'THE SAME' if report.same else 'DIFFERENT'}"),
+        *heading(f"Results: {verdict(report).upper()}"),
+        *paragraph(printable(in_short(report))),
+        "",
         *table(observables(report.examination)),
         f"  (the bundles are {bundles}, byte for byte)",
     ]
@@ -117,6 +121,8 @@ def _token_account(found: Examination) -> str:
 
 def _tensor_account(comparison: TensorsComparison) -> str:
     total = comparison.total
+    if comparison.tensors is None:
+        return "one file, by its digest; it was not fetched"
     if comparison.identical:
         return f"{count(total.compared, 'element')} in {count(comparison.tensors, 'tensor')}"
     if not total.differing:
@@ -126,90 +132,8 @@ def _tensor_account(comparison: TensorsComparison) -> str:
     return (
         f"{total.differing} of {count(total.compared, 'comparable element')} in "
         f"{len(comparison.different)} of {count(comparison.tensors, 'tensor')}; "
-        f"largest difference {number(total.max_abs)}, {total.max_ulp or 0} ULP"
+        f"largest difference {size(total.max_abs)}, {steps(total.max_ulp or 0)}"
     )
-
-
-def _where(report: DiffReport) -> list[str]:
-    alignment = report.examination.alignment
-    lines: list[str] = []
-    if report.divergence is not None:
-        lines += [*heading("Where the tokens first part"), *_divergence(report.divergence)]
-    if len(alignment.parted) > 1:
-        lines += [
-            *heading("All sequences that part"),
-            *_pairs(alignment.parted, report.divergences),
-        ]
-    for label, ids in (("A", alignment.only_a), ("B", alignment.only_b)):
-        if ids:
-            shown = ", ".join(map(quoted, ids[:_SHOWN_PAIRS]))
-            more = f" and {len(ids) - _SHOWN_PAIRS} more" if len(ids) > _SHOWN_PAIRS else ""
-            lines += ["", *paragraph(f"only in {label}: {shown}{more}", 2, 2)]
-    return lines
-
-
-def _divergence(found: Divergence) -> list[str]:
-    rows = [
-        ["request", f"{quoted(found.request)}, output position {found.position}"],
-        ["before", " ".join(map(_token, found.context)) or "(nothing)"],
-        ["A", "(has ended)" if found.token_a is None else _token(found.token_a)],
-        ["B", "(has ended)" if found.token_b is None else _token(found.token_b)],
-    ]
-    if found.text_a or found.text_b:
-        rows += [
-            ["text", quoted(f"…{found.text_before}")],
-            ["  A", quoted(found.text_a)],
-            ["  B", quoted(found.text_b)],
-        ]
-    return [*table(rows), *_logits(found)]
-
-
-def _logits(found: Divergence) -> list[str]:
-    sides = [side for side in (found.logits_a, found.logits_b) if side is not None]
-    dtype = sides[0].dtype if len({side.dtype for side in sides}) == 1 else "F64"
-    rows = [
-        *_side("A", found.logits_a),
-        *_side("B", found.logits_b),
-        *(
-            [
-                f"logit of {_token(shared.token)}",
-                f"A {number(shared.a, dtype)}, B {number(shared.b, dtype)}: {_steps(shared.ulp)} apart",
-            ]
-            for shared in found.shared
-        ),
-    ]
-    lines = table(rows) if rows else []
-    return lines + (paragraph(CHOICES[found.choice], 2, 2) if found.choice else [])
-
-
-def _side(label: str, side: SideLogits | None) -> list[list[str]]:
-    if side is None:
-        return []
-    top = ", ".join(f"{_token(each.token)} {number(each.logit, side.dtype)}" for each in side.top)
-    said = f"{number(side.margin)} over {_token(side.runner_up.token)}, {_steps(side.margin_ulp)}"
-    if side.margin == 0:
-        said += ": a tie"
-    elif side.margin < 0:
-        said += ": not the largest, sampling chose"
-    return [[f"{label} top {len(side.top)} ({side.dtype})", top], [f"{label} margin", said]]
-
-
-def _steps(ulp: int | None) -> str:
-    return "no distance" if ulp is None else f"{ulp} ULP"
-
-
-def _pairs(parted: tuple[SequencePair, ...], described: tuple[Divergence, ...]) -> list[str]:
-    rows = [
-        [
-            printable(pair.a.id),
-            f"position {pair.output_common}",
-            f"{_id(pair.token_a)} | {_id(pair.token_b)}{'' if pair.same_prompt else '  (other prompt)'}"
-            + (f"  {found.choice}" if found.choice else ""),
-        ]
-        for pair, found in zip(parted[:_SHOWN_PAIRS], described, strict=False)
-    ]
-    more = len(parted) - _SHOWN_PAIRS
-    return [*table(rows), *([f"  … and {more} more (--json has all)"] if more > 0 else [])]
 
 
 def _tensors(found: Examination) -> list[str]:
@@ -237,18 +161,33 @@ def _first_element(difference: TensorDifference) -> list[str]:
     first, dtype = difference.found.first, difference.dtype
     if first is None:
         return paragraph(f"{printable(str(difference.name))}: {difference.reason}")
-    index = tensor_index(first.element, difference.shape)
-    return paragraph(
-        f"{printable(str(difference.name))} {index}: A {number(first.a, dtype)}, B {number(first.b, dtype)} "
-        f"({dtype}, {_steps(first.ulp)} apart)"
+    said = (
+        f"{printable(str(difference.name))}{_place(difference, first.element)}: "
+        f"A {number(first.a, dtype)}, B {number(first.b, dtype)} ({dtype}, {steps(first.ulp)} apart)"
     )
+    return paragraph(said, 2, 2)
+
+
+def _place(difference: TensorDifference, element: int) -> str:
+    """Return where in a tensor an element is, in words where its rows are positions of a request."""
+    index = tensor_index(element, difference.shape)
+    if difference.name.request is None or len(index) != _RANK:
+        return f" {index}"
+    column = "token" if difference.name.part in PHASES else "channel"
+    return f", position {index[0]}, {column} {index[1]}"
 
 
 def _tensor_row(difference: TensorDifference) -> list[str]:
     found = difference.found
-    said = f"{found.differing} of {count(found.compared, 'element')} differ"
+    every = found.differing == found.compared > 1
+    amount = (
+        f"all {found.compared} elements"
+        if every
+        else f"{found.differing} of {count(found.compared, 'element')}"
+    )
+    said = f"{amount} differ"
     if found.differing:
-        said += f", largest {number(found.max_abs)}, {found.max_ulp or 0} ULP"
+        said += f", largest difference {size(found.max_abs)}, {steps(found.max_ulp or 0)}"
     if difference.reason is not None:
         said += f"; {difference.reason}"
     return [printable(str(difference.name)), said]
@@ -277,18 +216,18 @@ def _growth(curves: tuple[ErrorCurve, ...]) -> list[str]:
     if not curves:
         return []
     curve = curves[0]
-    steps = curve.steps
+    followed = curve.steps
     places = sorted(
-        {round(at * (len(steps) - 1) / (_SHOWN_STEPS - 1)) for at in range(_SHOWN_STEPS)}
+        {round(at * (len(followed) - 1) / (_SHOWN_STEPS - 1)) for at in range(_SHOWN_STEPS)}
     )
     rows = [
         [
             f"position {step.position}",
-            f"{count(step.differing, 'logit')}, largest difference {number(step.max_abs)}, {step.max_ulp or 0} ULP"
+            f"{count(step.differing, 'logit')}, largest difference {size(step.max_abs)}, {steps(step.max_ulp or 0)}"
             if step.differing
             else "equal in every bit",
         ]
-        for step in (steps[place] for place in places)
+        for step in (followed[place] for place in places)
     ]
     part = (
         "the tokens never part"
@@ -321,11 +260,3 @@ def _texts(report: DiffReport) -> list[str]:
         more = len(text.lines) - _SHOWN_LINES + text.left_out
         lines += [f"  … and {count(more, 'more line')} (--json has more)"] if more > 0 else []
     return lines
-
-
-def _token(token: Token) -> str:
-    return str(token.id) if token.text is None else f"{token.id} {quoted(token.text)}"
-
-
-def _id(token: int | None) -> str:
-    return "ended" if token is None else value_text(token)

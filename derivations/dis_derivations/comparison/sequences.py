@@ -1,9 +1,24 @@
 """Matching the sequences of two runs by request, token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from dis_derivations.runs.bundle_documents import Bundle, TokenSequence
+from dis_derivations.runs.bundle_documents import TokenSequence
+
+
+class Answered(Protocol):
+    """What has answered requests; a bundle has."""
+
+    @property
+    def sequences(self) -> Sequence[TokenSequence]:
+        """What became of each request, in order."""
+        ...
+
+    @property
+    def by_id(self) -> Mapping[str, TokenSequence]:
+        """The same by the ids of the requests."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,8 +93,8 @@ class Alignment:
         return not (self.parted or self.only_a or self.only_b)
 
 
-def align(a: Bundle, b: Bundle) -> Alignment:
-    """Match the sequences of two bundles by the ids of their requests."""
+def align(a: Answered, b: Answered) -> Alignment:
+    """Match the sequences of two runs by the ids of their requests."""
     return Alignment(
         pairs=tuple(
             SequencePair.of(sequence, b.by_id[sequence.id])

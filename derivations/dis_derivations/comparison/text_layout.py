@@ -12,6 +12,7 @@ from dis_derivations.comparison.causes.upstream import Cause
 WIDTH = 96
 _SHOWN_CHANGES = 6
 _SHOWN_VALUE = 40
+_SHOWN_REF = 24
 _DIGEST = re.compile(r"(sha256:)?([0-9a-f]{12})[0-9a-f]{52}")
 
 
@@ -49,7 +50,7 @@ def causes(reasons: Iterable[Cause], *, numbered: bool) -> list[str]:
         mark = f"{number}." if numbered else "-"
         lines += paragraph(f"{mark} {cause.statement}", 2, 3)
         lines += paragraph(f"({cause.effect})", 5, 1) if cause.effect else []
-        said = _change_lines(cause.changes)
+        said = change_lines(cause.changes)
         for line in said[:_SHOWN_CHANGES]:
             lines += paragraph(line, 7, 2)
         if (more := len(said) - _SHOWN_CHANGES) > 0:
@@ -57,7 +58,7 @@ def causes(reasons: Iterable[Cause], *, numbered: bool) -> list[str]:
     return lines
 
 
-def _change_lines(changes: Sequence[Change]) -> list[str]:
+def change_lines(changes: Sequence[Change]) -> list[str]:
     """Return a line for each change; one that is the same in several requests is said once."""
     grouped: dict[tuple[str, ...], list[Change]] = {}
     for change in changes:
@@ -87,6 +88,12 @@ def _request_field(change: Change) -> str | None:
 
 def change_text(change: Change) -> str:
     """Return one change in a line."""
+    if change.where == "tensor" and isinstance(change.new, str) and change.old is not ABSENT:
+        rest = change.new.removeprefix(f"{change.old}, ")
+        if rest != change.new:
+            return (
+                f"tensor {printable(change.name)}: {printable(rest)} ({printable(str(change.old))})"
+            )
     old, new = value_text(change.old), value_text(change.new)
     return f"{change.where} {printable(change.name)}: {old} → {new}"
 
@@ -105,6 +112,16 @@ def value_text(value: Any) -> str:
 def shortened(text: str, length: int) -> str:
     """Return a text of at most `length` characters and a mark where some are left out."""
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+def called(ref: str) -> str:
+    """Return what the user calls a thing; of what is long, as paths may be, the last name."""
+    if len(ref) <= _SHOWN_REF:
+        return printable(ref)
+    name = ref.rstrip("/").rpartition("/")[2]
+    return printable(
+        f"…/{shortened(name, _SHOWN_REF)}" if "/" in ref else shortened(ref, _SHOWN_REF)
+    )
 
 
 def quoted(text: str) -> str:
@@ -129,6 +146,23 @@ def number(value: float | None, dtype: str = "F64") -> str:
     import numpy as np
 
     return str(np.float32(value))
+
+
+def size(value: float | None) -> str:
+    """Return how large a difference is, with four digits: `--json` has all of them."""
+    return "none" if value is None else f"{value:.4g}"
+
+
+def steps(ulp: int | None) -> str:
+    """Return a distance in ULP, roughly where it is so large that it only says "far apart"."""
+    if ulp is None:
+        return "no distance"
+    for power, name in ((12, "trillion"), (9, "billion"), (6, "million")):
+        if abs(ulp) >= 10 ** (power + 4):
+            return f"{ulp:.1e} ULP"
+        if abs(ulp) >= 10**power:
+            return f"{ulp / 10**power:.1f} {name} ULP"
+    return f"{ulp} ULP"
 
 
 def count(amount: int, noun: str) -> str:

@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 
 from dis_derivations.comparison.causes.upstream import Upstream, upstream_of
-from dis_derivations.comparison.diff import is_mock, notes, server_departures
+from dis_derivations.comparison.diff import (
+    experiment_notes,
+    is_mock,
+    notes,
+    server_departures,
+)
 from dis_derivations.comparison.examination import Examination, examine
 from dis_derivations.comparison.report import RunIdentity
 from dis_derivations.comparison.rule_outcomes import RuleOutcome, judge
@@ -81,7 +86,8 @@ def _grade(
 
 def _is_no_evidence(run: Bundle) -> bool:
     """Whether a run shows nothing about its manifest and lock, whatever came out of it."""
-    return is_mock(run) or not _was_verified(run) or bool(server_departures(run))
+    departs = server_departures(run) or experiment_notes(run)
+    return is_mock(run) or not _was_verified(run) or bool(departs)
 
 
 def _was_verified(run: Bundle) -> bool:

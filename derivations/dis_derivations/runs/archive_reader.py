@@ -77,7 +77,7 @@ def unpack(archive: Path, directory: Path) -> Digest:
         InvalidInputError, IntegrityError, UnfitEnvironmentError: As `ArchiveBundle` says. What was written until
             then is for the caller to remove.
     """
-    with _opened(archive) as stream:
+    with opened(archive) as stream:
         source = TarReader(
             stream,
             name=str(archive),
@@ -185,7 +185,7 @@ class _Unzipped:
 
 
 @contextmanager
-def _opened(archive: Path) -> Iterator[BinaryIO]:
+def opened(archive: Path) -> Iterator[BinaryIO]:
     """Give the uncompressed bytes of an archive; what compresses it is told by its first bytes."""
     if archive.exists() and not archive.is_file():  # a pipe would be waited for
         raise InvalidInputError(f"{archive} is not a regular file")

@@ -19,8 +19,10 @@ from dis_derivations.runs.bundle import (
     LOCK_DOCUMENT,
     LOGITS_FILE,
     MANIFEST_DOCUMENT,
+    OLDER_TOOL,
     TOKENS_DOCUMENT,
     TRACE_FILE,
+    is_older,
     run_id,
 )
 from dis_derivations.runs.bundle_reader import BundleReader
@@ -147,6 +149,12 @@ def _bundle_fields(reader: BundleReader) -> Fields:
         raise InvalidInputError(
             f"{reader.describe()} is not the bundle of a run",
             cause=f"the kind of its {BUNDLE_DOCUMENT} is {kind!r:.80} and must be {BUNDLE_KIND!r}",
+        )
+    if is_older(values):
+        raise InvalidInputError(
+            f"{reader.describe()} is a run of {OLDER_TOOL}",
+            cause="it has no results, engine and inputs that could be checked",
+            hint="it can be compared with another run: dis diff A B",
         )
     return Fields(BUNDLE_DOCUMENT, "", values, reader.refusal)
 

@@ -52,6 +52,11 @@ class ObjectFile(Protocol):
         ...
 
     @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        ...
+
+    @property
     def blake3(self) -> Digest:
         """The digest of its content."""
         ...
@@ -187,6 +192,10 @@ class StoredBundle:
         """Return the digest of a file's content, for which the store vouches; None where there is no such file."""
         file = self._files.get(path)
         return None if file is None else file.blake3
+
+    def is_at_hand(self, path: str) -> bool:
+        """Return whether a file can be read without fetching it: what is in the store can."""
+        return path in self._files
 
     def refusal(self, what: str, cause: str | None = None) -> DisError:
         """Return the error for a bundle that contradicts itself."""

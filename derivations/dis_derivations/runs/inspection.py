@@ -9,6 +9,8 @@ from dis_derivations.runs.reference import Resolved
 from dis_store.digest import Digest
 
 if TYPE_CHECKING:
+    from dis_derivations.distribution.remote_objects import RemoteObjects
+    from dis_derivations.runs.bundle_reader import BundleReader
     from dis_store import Store
 
 
@@ -23,8 +25,10 @@ def describe(store: "Store", resolved: Resolved) -> dict[str, Any]:
             return {"kind": "manifest", **_manifest(path)}
         case Resolved(kind="lock", path=Path() as path):
             return {"kind": "lock", **_lock(path)}
-        case Resolved(kind="object", digest=Digest() as digest):
+        case Resolved(kind="object", digest=Digest() as digest, remote=None):
             return {"kind": "object", **_object(store, digest)}
+        case Resolved(kind="object", remote=remote) if remote is not None:
+            return {"kind": "object", **_remote_object(remote, remote.root)}
         case _:
             return {"kind": "run", **_run(store, resolved)}
 
@@ -107,6 +111,23 @@ def _object(store: "Store", digest: Digest) -> dict[str, Any]:
     }
 
 
+def _remote_object(remote: "RemoteObjects", digest: Digest) -> dict[str, Any]:
+    return {
+        "digest": str(digest),
+        "path": str(remote.closure.reference),
+        "size": remote.tree(digest).size,
+        "closure_size": None,
+        "roots": [],
+        "entries": [entry.to_json() for entry in remote.tree(digest).entries],
+    }
+
+
+def _place(store: "Store", resolved: Resolved, digest: Digest | None) -> str:
+    if resolved.remote is not None:
+        return str(resolved.remote.closure.reference)
+    return str(resolved.path if digest is None or resolved.path else store.object_path(digest))
+
+
 def _run(store: "Store", resolved: Resolved) -> dict[str, Any]:
     from dis_derivations.runs.bundle_documents import load_bundle
 
@@ -114,9 +135,7 @@ def _run(store: "Store", resolved: Resolved) -> dict[str, Any]:
     document, digest = bundle.document, bundle.reader.digest()
     return {
         "bundle": None if digest is None else str(digest),
-        "path": str(
-            resolved.path if digest is None or resolved.path else store.object_path(digest)
-        ),
+        "path": _place(store, resolved, digest),
         "name": document.name,
         "run_id": str(document.run_id),
         "manifest_id": str(document.manifest_id),
@@ -134,10 +153,17 @@ def _run(store: "Store", resolved: Resolved) -> dict[str, Any]:
         "sequences": len(bundle.sequences),
         "output_tokens": sum(len(sequence.output_token_ids) for sequence in bundle.sequences),
         "files": [
-            {"path": name, "size": bundle.reader.path(name).stat().st_size}
-            for name in bundle.reader.names()
+            {"path": name, "size": _size(bundle.reader, name)} for name in bundle.reader.names()
         ],
     }
+
+
+def _size(reader: "BundleReader", name: str) -> int:
+    from dis_derivations.runs.remote_bundle import RemoteBundle
+
+    if isinstance(reader, RemoteBundle):
+        return reader.size(name)
+    return reader.path(name).stat().st_size
 
 
 def _digests(digests: Mapping[str, Digest]) -> dict[str, str]:

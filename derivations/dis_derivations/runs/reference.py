@@ -1,12 +1,13 @@
 """What a REF on the command line names: an object of the store, a run, or a file outside it.
 
-A REF is a path when it has a slash, ends like a file of ours, or names a result link; else the name of a root; else a
-digest, or a prefix of one with at least 8 digits.
+A REF that begins with `oci://` is in a registry. It is a path when it has a slash, ends like a file of ours, or names
+a result link; else the name of a root; else a digest, or a prefix of one with at least 8 digits.
 """
 
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,8 +21,10 @@ from dis_store.errors import (
 )
 
 if TYPE_CHECKING:
-    from dis_derivations.runs.bundle_reader import BundleReader
+    from dis_derivations.distribution.remote_objects import Registries, RemoteObjects
+    from dis_derivations.runs.bundle_reader import BundleReader, ObjectFiles
     from dis_store import Root, Store
+    from dis_store.tree import Tree
 
 Kind = Literal["run", "object", "run directory", "archive", "manifest", "lock"]
 
@@ -47,6 +50,7 @@ class Resolved:
         path: Of the file or directory; None for objects.
         root: The name of the root, where the REF is one.
         entry: The root that the REF names, or one that keeps the same object; it knows what the object was built from.
+        remote: Where the object is that is in a registry, and not in the store, or not all of it.
     """
 
     ref: str
@@ -55,6 +59,7 @@ class Resolved:
     path: Path | None = None
     root: str | None = None
     entry: "Root | None" = None
+    remote: "RemoteObjects | None" = None
 
     def object(self) -> Digest:
         """Return the digest of the object.
@@ -80,6 +85,10 @@ class Resolved:
 
         if self.kind == "run directory" and self.path is not None:
             return DirectoryBundle(self.path)
+        if self.kind == "run" and self.digest is not None and self.remote is not None:
+            from dis_derivations.runs.remote_bundle import RemoteBundle
+
+            return RemoteBundle(self.remote, self.digest)
         if self.kind == "run" and self.digest is not None:
             return StoredBundle(store, self.digest)
         if self.kind == "archive" and self.path is not None:
@@ -93,20 +102,32 @@ class Resolved:
         )
         raise InvalidInputError(f"{self.ref} is {what}", hint=self._hint())
 
+    def objects(self, store: "Store") -> "ObjectFiles":
+        """Return where the objects are that a run names: in the store, and small ones where the run itself is."""
+        return objects_of(store, (self,))
+
     def _hint(self) -> str:
         if self.kind == "manifest":
             return f"realise it, and use the path that is printed: dis realize {self.ref}"
         return "see the runs that there are: dis list"
 
 
-def resolve(store: "Store", ref: str) -> Resolved:
+def resolve(store: "Store", ref: str, registries: "Registries | None" = None) -> Resolved:
     """Return what `ref` names.
+
+    Args:
+        store: Where names and digests are looked up.
+        ref: What the user wrote.
+        registries: How to look into registries; without it, what is in one is refused.
 
     Raises:
         InvalidInputError: It names nothing, more than one thing, or a file that is none of ours.
-        IntegrityError: It is the name of a root whose record is damaged.
-        UnfitEnvironmentError: It names something that this version cannot read: a registry.
+        IntegrityError: It is the name of a root whose record is damaged, or a registry says what cannot be.
+        TransferError: A registry cannot be asked.
+        UnsupportedError: It is an address that this version cannot read.
     """
+    if registries is not None and is_remote(ref):
+        return _resolve_remote(store, ref, registries)
     _refuse_unavailable(ref)
     try:
         if _is_path(store, ref):
@@ -124,6 +145,16 @@ def resolve(store: "Store", ref: str) -> Resolved:
     raise _unknown(store, ref)
 
 
+def objects_of(store: "Store", things: "Iterable[Resolved]") -> "ObjectFiles":
+    """Return where the objects are that runs name: in the store, and small ones where the runs themselves are."""
+    remotes = [each.remote for each in things if each.remote is not None]
+    if not remotes:
+        return store
+    from dis_derivations.distribution.remote_objects import ObjectsAtHand
+
+    return ObjectsAtHand(store, remotes)
+
+
 def place_in_object(store: "Store", ref: str) -> str:
     """Return the file or directory in an object that a path leads to; "" for all of it, and for what is no path."""
     if "/" not in ref:
@@ -136,12 +167,25 @@ def place_in_object(store: "Store", ref: str) -> str:
 
 def is_run(store: "Store", digest: Digest) -> bool:
     """Return whether an object has a `bundle.json` of its own, which only the bundle of a run has."""
-    from dis_store import FileEntry
+    return _is_of_run(store.tree(digest))
 
-    return any(
-        isinstance(entry, FileEntry) and entry.path == BUNDLE_NAME
-        for entry in store.tree(digest).entries
-    )
+
+def is_remote(ref: str) -> bool:
+    """Return whether a REF names something in a registry."""
+    return ref.startswith("oci://")
+
+
+def _is_of_run(tree: "Tree") -> bool:
+    return any(entry.path == BUNDLE_NAME for entry in tree.files)
+
+
+def _resolve_remote(store: "Store", ref: str, registries: "Registries") -> Resolved:
+    from dis_derivations.distribution.remote_objects import RemoteObjects
+    from dis_derivations.registry.reference import parse_reference
+
+    remote = RemoteObjects(store, registries, parse_reference(ref))
+    kind: Kind = "run" if _is_of_run(remote.tree(remote.root)) else "object"
+    return Resolved(ref, kind, digest=remote.root, remote=remote)
 
 
 def _with_article(kind: Kind) -> str:
@@ -155,7 +199,7 @@ def _refuse_unavailable(ref: str) -> None:
         )
     if "://" in ref:
         scheme = ref.partition("://")[0]
-        if scheme == "oci":
+        if is_remote(ref):
             raise InvalidInputError(
                 f"{ref} is in a registry, not in the store", hint=f"fetch it first: dis pull {ref}"
             )

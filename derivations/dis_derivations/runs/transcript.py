@@ -9,7 +9,7 @@ from dis_store import strict_json
 
 if TYPE_CHECKING:
     from dis_derivations.runs.bundle_documents import Bundle
-    from dis_store import Store
+    from dis_derivations.runs.bundle_reader import ObjectFiles
 
 REQUESTS_DOCUMENT = "requests.json"
 
@@ -42,7 +42,7 @@ class Exchange:
     output_tokens: int
 
 
-def transcript(bundle: "Bundle", store: "Store | None" = None) -> list[Exchange]:
+def transcript(bundle: "Bundle", store: "ObjectFiles | None" = None) -> list[Exchange]:
     """Return the exchanges of a run in the order of its requests.
 
     Args:
@@ -81,7 +81,7 @@ def _conversations(bundle: "Bundle") -> dict[int, tuple[Turn, ...]]:
         ) from error
 
 
-def _prompts(bundle: "Bundle", store: "Store | None") -> dict[str, str]:
+def _prompts(bundle: "Bundle", store: "ObjectFiles | None") -> dict[str, str]:
     """Return the prompts by the ids of their requests."""
     digest = bundle.document.requests_digest
     if store is not None and store.is_valid(digest):

@@ -1,11 +1,12 @@
 """Gathering the validation record of a run from its bundle and from what the store remembers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dis_derivations.runs.bundle_documents import Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import MEMBERS
 from dis_derivations.validation.record import Build, Command, Evidence, Part, ValidationRecord
+from dis_derivations.validation.signatures import Signatories, Signature, judge
 from dis_store.digest import Digest
 
 if TYPE_CHECKING:
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1 << 20
 
 
-def validation_record(store: "Store", thing: "Resolved") -> ValidationRecord:
+def validation_record(
+    store: "Store", thing: "Resolved", signatories: Callable[[], Signatories]
+) -> ValidationRecord:
     """Return what there is to know about a run.
 
     Args:
         store: Where its objects and the records of its builds may be.
         thing: The run, in the store or not.
+        signatories: Tells who is believed, where somebody signed something about it.
 
     Raises:
         InvalidInputError: It is no run, or its files contradict each other.
@@ -41,7 +45,7 @@ def validation_record(store: "Store", thing: "Resolved") -> ValidationRecord:
         evidence=tuple(_evidence(bundle)),
         key=key,
         builds=() if key is None else tuple(_builds(store, key, document.results)),
-        signatures=() if key is None else tuple(sorted(store.signatures(key))),
+        signatures=() if key is None else _signatures(store, key, document.results, signatories),
         commands=tuple(_commands(bundle, thing.ref)),
     )
 
@@ -111,6 +115,14 @@ def _builds(store: "Store", key: Digest, results: Digest) -> Iterator[Build]:
             origin=build.origin,
             identical=build.outputs.get("results") == results,
         )
+
+
+def _signatures(
+    store: "Store", key: Digest, results: Digest, signatories: Callable[[], Signatories]
+) -> tuple[Signature, ...]:
+    documents = store.signatures(key)
+    # Who is believed is not looked up for nothing: that may read keys.
+    return judge(documents, key, results, signatories()) if documents else ()
 
 
 def _commands(bundle: Bundle, ref: str) -> Iterator[Command]:

@@ -1,12 +1,11 @@
 """A validation record as one self-contained page, to be archived beside the run."""
 
-import json
-
 from dis_derivations.comparison.page.document import page
 from dis_derivations.comparison.page.markup import Markup, element, joined, section, table
 from dis_derivations.validation.record import ValidationRecord
-from dis_derivations.validation.rendering import reproduction_text
+from dis_derivations.validation.rendering import fact_rows, reproduction_text, signatures_text
 
+_CLASSES = {"trusted": "good", "revoked": "bad", "other": "bad", "invalid": "bad"}
 _SECTIONS = (
     ("what", "What it is"),
     ("parts", "What it was made of"),
@@ -44,11 +43,7 @@ def record_page(record: ValidationRecord) -> str:
 
 
 def _what(record: ValidationRecord) -> Markup:
-    documents = {
-        **record.facts, "engine": record.engine, "platform": record.platform, "capture": record.capture,
-        "hardware": list(record.hardware),
-    }  # fmt: skip
-    rows = [[name, element("code", _value(value))] for name, value in documents.items()]
+    rows = [[name, element("code", value)] for name, value in fact_rows(record)]
     return joined([element("p", record.description or "(no description)"), table(["", ""], rows)])
 
 
@@ -73,14 +68,16 @@ def _reproductions(record: ValidationRecord) -> Markup:
 def _signatures(record: ValidationRecord) -> Markup:
     if not record.signatures:
         return element("p", "None.")
-    listed = (element("li", element("code", each)) for each in record.signatures)
-    return joined(
-        [element("p", "None of them was verified for this page."), element("ul", *listed)]
-    )
-
-
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=dict)
+    rows = [
+        [
+            each.about,
+            element("span", each.account, class_=_CLASSES.get(each.standing, "")),
+            element("code", each.document),
+        ]
+        for each in record.signatures
+    ]
+    said = element("p", signatures_text(record.signatures), class_="verdict")
+    return joined([said, table(["about", "signature", "document"], rows)])
 
 
 def _size(size: int | None) -> str:

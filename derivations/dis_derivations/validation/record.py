@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dis_derivations.validation.signatures import Signature
 from dis_store.digest import Digest
 
 RECORD_KIND = "vllm.deterministic_run_record"
@@ -99,7 +100,7 @@ class ValidationRecord:
         evidence: The files of the bundle.
         key: What builds of its results are remembered by; None where the store does not remember one.
         builds: Those builds, oldest first.
-        signatures: The digests of signed documents about the run or its results; none of them was verified here.
+        signatures: The signed documents about its results, each with what it is worth.
         commands: How to check it, and to build it again.
     """
 
@@ -114,7 +115,7 @@ class ValidationRecord:
     evidence: tuple[Evidence, ...]
     key: Digest | None
     builds: tuple[Build, ...]
-    signatures: tuple[Digest, ...]
+    signatures: tuple[Signature, ...]
     commands: tuple[Command, ...]
 
     @property
@@ -153,6 +154,6 @@ class ValidationRecord:
                 "hosts": list(self.hosts),
                 "records": [build.to_json() for build in self.builds],
             },
-            "signatures": [str(digest) for digest in self.signatures],
+            "signatures": [signature.to_json() for signature in self.signatures],
             "commands": [command.to_json() for command in self.commands],
         }

@@ -1,7 +1,8 @@
 """A validation record as text for a terminal."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dis_derivations.comparison.text_layout import (
     count,
@@ -12,9 +13,19 @@ from dis_derivations.comparison.text_layout import (
     table,
 )
 from dis_derivations.validation.record import ValidationRecord
+from dis_derivations.validation.signatures import Signature
 
 _SHOWN_BUILDS = 12
+_SHOWN_SIGNATURES = 24
 _SHOWN_VALUE = 200
+_LABELS = {
+    "run_id": "run id",
+    "manifest_id": "manifest id",
+    "lock_id": "lock id",
+    "requests_digest": "requests",
+    "artifact_digests_verified": "digests of files verified",
+    "output_tokens": "output tokens",
+}
 
 
 def render_record(record: ValidationRecord) -> str:
@@ -23,7 +34,9 @@ def render_record(record: ValidationRecord) -> str:
         printable(record.name),
         *(paragraph(printable(record.description), 0) if record.description else []),
         *heading("What it is"),
-        *_columns(_facts(record)),
+        *_columns(
+            [[name, printable(shortened(value, _SHOWN_VALUE))] for name, value in fact_rows(record)]
+        ),
         *heading("What it was made of"),
         *_columns([[part.name, part.object, _size(part.size)] for part in record.parts]),
         *heading("Evidence"),
@@ -55,17 +68,29 @@ def reproduction_text(record: ValidationRecord) -> str:
     return f"{identical} of {count(built, 'build')} made these results{where}"
 
 
-def _facts(record: ValidationRecord) -> list[list[str]]:
-    facts = [[name, _value(value)] for name, value in record.facts.items()]
-    facts += [["engine", _value(dict(record.engine))], ["platform", _value(dict(record.platform))]]
-    facts += [["capture", _value(dict(record.capture))]]
-    facts += [["hardware", printable("; ".join(record.hardware))]] if record.hardware else []
+def fact_rows(record: ValidationRecord) -> list[tuple[str, str]]:
+    """Return what identifies a run and what it ran on, as names and values for people; `--json` has them raw."""
+    facts = [(_LABELS.get(name, name), _value(value)) for name, value in record.facts.items()]
+    engine = {name: value for name, value in record.engine.items() if name != "engine"}
+    platform = record.platform["facts"]
+    facts.append(("engine", _with(str(record.engine.get("engine")), engine)))
+    facts.append(("platform", _with(str(record.platform["class"]), platform)))
+    for status in sorted(set(record.capture.values())):
+        names = sorted(name for name, each in record.capture.items() if each == status)
+        facts.append((status, ", ".join(names)))
+    if record.hardware:
+        facts.append(("hardware", "; ".join(record.hardware)))
     return facts
 
 
+def _with(name: str, more: Mapping[str, Any]) -> str:
+    return f"{name}, {_value(more)}" if more else name
+
+
 def _value(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return printable(shortened(text, _SHOWN_VALUE))
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=dict)
 
 
 def _size(size: int | None) -> str:
@@ -91,5 +116,24 @@ def _reproductions(record: ValidationRecord) -> list[str]:
     ]
 
 
-def _signatures(signatures: Sequence[str]) -> list[str]:
-    return [f"  {each} (not verified here)" for each in signatures] or ["  none"]
+def signatures_text(signatures: Sequence[Signature]) -> str:
+    """Return who vouches for the results, in words."""
+    names = sorted(
+        {each.key for each in signatures if (each.standing, each.about) == ("trusted", "claim")}
+    )
+    if names:
+        return f"{count(len(names), 'trusted key')} signed these results: {', '.join(names)}"
+    return "no trusted key signed these results" if signatures else "none"
+
+
+def _signatures(signatures: Sequence[Signature]) -> list[str]:
+    rows = [
+        [each.about, each.document[:12], printable(each.account)]
+        for each in signatures[:_SHOWN_SIGNATURES]
+    ]
+    more = len(signatures) - len(rows)
+    return [
+        f"  {printable(signatures_text(signatures))}",
+        *(_columns(rows) if rows else []),
+        *([f"  … and {more} more (--json has all)"] if more > 0 else []),
+    ]

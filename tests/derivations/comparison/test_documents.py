@@ -111,7 +111,9 @@ def test_tokenizers_are_compared_by_vocabulary(store: Store) -> None:
     other = {**TOKENIZER, "model": {"type": "BPE", "vocab": {"b": 0}, "merges": []}}
 
     report = diff_objects(
-        store, stored(store, tokenizer__json=TOKENIZER), stored(store, tokenizer__json=other)
+        (store, store),
+        stored(store, tokenizer__json=TOKENIZER),
+        stored(store, tokenizer__json=other),
     )
 
     assert report.subject == "tokenizers"
@@ -122,14 +124,14 @@ def test_tokenizers_are_compared_by_vocabulary(store: Store) -> None:
 
 def test_datasets_are_compared_by_line_or_by_item(store: Store) -> None:
     one, two = (stored(store, dataset__txt=f"one\n{middle}\nthree\n") for middle in ("two", "2"))
-    (text,) = diff_objects(store, one, two).texts
+    (text,) = diff_objects((store, store), one, two).texts
     assert text.lines == (" one", "-two", "+2", " three")
 
     one, two = (
         stored(store, dataset__json=[{"id": "a", "text": "x"}, {"id": "b", "text": last}])
         for last in ("y", "z")
     )
-    (change,) = diff_objects(store, one, two).groups[0].changes
+    (change,) = diff_objects((store, store), one, two).groups[0].changes
     assert (change.name, change.old, change.new) == ("/b/text", "y", "z")
 
 
@@ -139,7 +141,7 @@ def test_closures_are_compared_by_their_documents(store: Store) -> None:
         for length in (7, 8)
     )
 
-    report = diff_objects(store, one, two)
+    report = diff_objects((store, store), one, two)
 
     assert report.subject == "closures"
     assert [change.name for change in report.groups[0].changes] == [
@@ -148,17 +150,19 @@ def test_closures_are_compared_by_their_documents(store: Store) -> None:
 
 
 def test_objects_of_any_kind_are_compared_by_file(store: Store) -> None:
-    report = diff_objects(store, stored(store, a="1", b="1"), stored(store, b="2", c="2"))
+    report = diff_objects((store, store), stored(store, a="1", b="1"), stored(store, b="2", c="2"))
 
     assert report.subject == "objects"
     assert [change.name for change in report.groups[0].changes] == ["a", "b", "c"]
-    assert diff_objects(store, stored(store, a="1"), stored(store, a="1")).identical
+    assert diff_objects((store, store), stored(store, a="1"), stored(store, a="1")).identical
 
 
 def test_objects_of_different_kinds_do_not_compare(store: Store) -> None:
     with pytest.raises(InvalidInputError, match="do not compare") as refusal:
         diff_objects(
-            store, stored(store, tokenizer__json=TOKENIZER), stored(store, dataset__txt="x")
+            (store, store),
+            stored(store, tokenizer__json=TOKENIZER),
+            stored(store, dataset__txt="x"),
         )
     assert refusal.value.cause == "A is one of the tokenizers, B one of the datasets"
 
@@ -181,6 +185,6 @@ def test_a_manifest_and_a_run_do_not_compare(store: Store, tmp_path: Path) -> No
 def test_malformed_documents_are_told_apart_by_their_bytes(store: Store) -> None:
     one, two = stored(store, tokenizer__json="{"), stored(store, tokenizer__json="[")
 
-    report = diff_objects(store, one, two)
+    report = diff_objects((store, store), one, two)
 
     assert kinds(report) == [("files", True)]

@@ -335,6 +335,20 @@ def test_a_server_that_is_not_what_was_wanted_is_named_and_never_conformant(
     assert "A: vllm.engine_args.dtype: it has 'bfloat16'" in report.notes
 
 
+def test_a_run_of_an_experiment_says_so_and_is_never_conformant(verify: Verify) -> None:
+    made = {"kind": "warm prefix cache", "cached_tokens": 256}
+    warm = Run(engine={"engine": "vllm", "numerics": 2, "settings": {}, "experiment": made})
+
+    report = verify(warm, warm)
+
+    assert report.outputs_identical
+    assert report.grade == "non_conformant_software"
+    assert any(
+        note.startswith("A: EXPERIMENT OF A PROBE, no run of its manifest: warm prefix cache, 256")
+        for note in report.notes
+    )
+
+
 def test_a_tolerance_in_one_manifest_does_not_weaken_exactness_in_the_other(verify: Verify) -> None:
     loose, strict = (
         comparing(Run(logits=LOGITS), logits={"rule": "ulp", "ulp": 9}),

@@ -10,13 +10,16 @@ import pytest
 from bundles import Answer, Run, Tensor
 from diff_pages import HOSTILE, Page
 from dis_derivations.runs.reference import resolve
+from dis_derivations.trust.policy import TrustPolicy
 from dis_derivations.validation.gathering import validation_record
 from dis_derivations.validation.page import record_page
 from dis_derivations.validation.record import ValidationRecord
 from dis_derivations.validation.rendering import render_record, reproduction_text
+from dis_derivations.validation.signatures import Signatories
 from dis_store import Store
 from dis_store.digest import Digest
 from run_shelf import add_object, make_writable
+from signers import NOW
 from tiny_runs import realise, write_manifest
 
 
@@ -28,7 +31,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def record_of(store: Store, ref: str) -> ValidationRecord:
-    return validation_record(store, resolve(store, ref))
+    nobody = Signatories(TrustPolicy(), (), {}, NOW)
+    return validation_record(store, resolve(store, ref), lambda: nobody)
 
 
 def test_a_run_says_what_it_was_made_of_and_what_shows_it(store: Store, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Runs:
     Attributes:
         store: Where the objects that they name may be.
         declared: The manifest fields that differ.
-        closure_a: A's `closure.json`; None where the store does not have it.
+        closure_a: A's `closure.json`; None where the store does not have it, and where both have the same closure.
         closure_b: B's.
     """
 
@@ -38,13 +38,16 @@ class Runs:
     @classmethod
     def of(cls, a: Bundle, b: Bundle, store: ObjectFiles | None) -> "Runs":
         """Gather what is known of two bundles."""
+        closures = [each.document.inputs.get("closure") for each in (a, b)]
+        # What is the same need not be looked at, and may be far away.
+        same_closure = closures[0] == closures[1]
         return cls(
             a=a,
             b=b,
             store=store,
             declared=manifest_changes(a.manifest, b.manifest),
-            closure_a=_closure(a, store),
-            closure_b=_closure(b, store),
+            closure_a=None if same_closure else _closure(a, store),
+            closure_b=None if same_closure else _closure(b, store),
         )
 
     def same_input(self, name: str) -> bool:

@@ -87,7 +87,11 @@ def effect_of(kind: str, changes: Iterable[Change]) -> str:
         changes: What differs; the last name of each is looked up.
     """
     known = {name: _OF_SETTING[name] for name in map(_setting, changes) if name in _OF_SETTING}
-    said = [f"{name}: {effect}" for name, effect in list(known.items())[:_SHOWN]]
+    # What has the same effect is said once.
+    names: dict[str, list[str]] = {}
+    for name, effect in list(known.items())[:_SHOWN]:
+        names.setdefault(effect, []).append(name)
+    said = [f"{', '.join(alike)}: {effect}" for effect, alike in names.items()]
     if said and kind in ("engine", "requests", "batching", "software"):
         return "; ".join(said)
     return "; ".join([_OF_KIND[kind], *said]) if kind in _OF_KIND else ""

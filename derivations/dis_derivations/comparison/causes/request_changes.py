@@ -36,6 +36,8 @@ def request_changes(a: Bundle, b: Bundle, store: ObjectFiles | None) -> tuple[Ch
 
 def prompt_diff(a: Bundle, b: Bundle, store: ObjectFiles | None) -> TextDiff | None:
     """Return how the first rendered prompt that differs does; None where none does or none is at hand."""
+    if a.document.requests_digest == b.document.requests_digest:
+        return None
     left, right = requests_by_id(a, store), requests_by_id(b, store)
     for request in left or {}:
         old, new = ((side or {}).get(request, {}).get(_PROMPT) for side in (left, right))

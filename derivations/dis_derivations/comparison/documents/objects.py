@@ -14,6 +14,8 @@ from dis_store.errors import InvalidInputError
 if TYPE_CHECKING:
     from dis_derivations.runs.bundle_reader import ObjectFile, ObjectFiles
 
+    Stores = tuple[ObjectFiles, ObjectFiles]
+
 # Larger files are told apart by their digests alone.
 _MAX_READ = 16 << 20
 _MAX_CHANGES = 2000
@@ -33,14 +35,19 @@ _SUBJECTS: Mapping[str, str] = {
 }
 
 
-def diff_objects(store: "ObjectFiles", a: Digest, b: Digest) -> DocumentsReport:
+def diff_objects(stores: "Stores", a: Digest, b: Digest) -> DocumentsReport:
     """Compare two objects.
+
+    Args:
+        stores: Where A and B are.
+        a: One object.
+        b: The other.
 
     Raises:
         InvalidInputError: They are of different kinds, so that a comparison would say nothing.
         IntegrityError: A file is damaged.
     """
-    left, right = _files(store, a), _files(store, b)
+    left, right = _files(stores[0], a), _files(stores[1], b)
     subject_a, subject_b = subject_of(left), subject_of(right)
     if subject_a != subject_b:
         raise InvalidInputError(
@@ -55,9 +62,9 @@ def diff_objects(store: "ObjectFiles", a: Digest, b: Digest) -> DocumentsReport:
         Change("file", path, _digest(left, path), _digest(right, path)) for path in changed
     )
     fields = tuple(
-        change for path in changed for change in _fields(store, (a, b), path, left, right)
+        change for path in changed for change in _fields(stores, (a, b), path, left, right)
     )
-    texts = tuple(text for path in changed for text in _text(store, (a, b), path, left, right))
+    texts = tuple(text for path in changed for text in _text(stores, (a, b), path, left, right))
     groups = (
         ChangeGroup("fields", matters=True, changes=fields[:_MAX_CHANGES]),
         ChangeGroup("files", matters=True, changes=files[:_MAX_CHANGES]),
@@ -86,13 +93,13 @@ def _digest(files: Mapping[str, "ObjectFile"], path: str) -> Any:
 
 
 def _read(store: "ObjectFiles", digest: Digest, file: "ObjectFile") -> bytes | None:
-    if file.real.stat().st_size > _MAX_READ:
+    if file.size > _MAX_READ:
         return None
     return store.read_bytes(digest, file.path)
 
 
 def _pair(
-    store: "ObjectFiles",
+    stores: "Stores",
     digests: tuple[Digest, Digest],
     path: str,
     sides: tuple[Mapping[str, "ObjectFile"], Mapping[str, "ObjectFile"]],
@@ -100,18 +107,21 @@ def _pair(
     """Return both contents of a file that both objects have; None where one is missing or too large."""
     if any(path not in side for side in sides):
         return None
-    old, new = (_read(store, each, side[path]) for each, side in zip(digests, sides, strict=True))
+    old, new = (
+        _read(store, each, side[path])
+        for store, each, side in zip(stores, digests, sides, strict=True)
+    )
     return None if old is None or new is None else (old, new)
 
 
 def _fields(
-    store: "ObjectFiles",
+    stores: "Stores",
     digests: tuple[Digest, Digest],
     path: str,
     left: Mapping[str, "ObjectFile"],
     right: Mapping[str, "ObjectFile"],
 ) -> Iterator[Change]:
-    pair = _pair(store, digests, path, (left, right)) if path.endswith(".json") else None
+    pair = _pair(stores, digests, path, (left, right)) if path.endswith(".json") else None
     if pair is None:
         return
     try:
@@ -125,12 +135,12 @@ def _fields(
 
 
 def _text(
-    store: "ObjectFiles",
+    stores: "Stores",
     digests: tuple[Digest, Digest],
     path: str,
     left: Mapping[str, "ObjectFile"],
     right: Mapping[str, "ObjectFile"],
 ) -> Iterator[TextDiff]:
-    pair = _pair(store, digests, path, (left, right)) if path.endswith(_TEXTS) else None
+    pair = _pair(stores, digests, path, (left, right)) if path.endswith(_TEXTS) else None
     if pair is not None:
         yield text_diff(path, *(data.decode("utf-8", "replace") for data in pair))

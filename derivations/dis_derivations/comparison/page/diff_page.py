@@ -1,16 +1,18 @@
 """A comparison of two runs as one page."""
 
 from dis_derivations.comparison.causes.upstream import Cause
+from dis_derivations.comparison.conclusion import in_short, verdict
 from dis_derivations.comparison.divergence import Divergence, SideLogits, Token
 from dis_derivations.comparison.page.document import page
 from dis_derivations.comparison.page.error_curves import error_curves
 from dis_derivations.comparison.page.heat_map import heat_map, heat_map_data
 from dis_derivations.comparison.page.markup import Markup, element, joined, section, table
 from dis_derivations.comparison.page.provenance_graph import provenance_graph
-from dis_derivations.comparison.render_text import CHOICES, observables
+from dis_derivations.comparison.render_divergence import CHOICES, OTHER_PROMPTS
+from dis_derivations.comparison.render_text import observables
 from dis_derivations.comparison.report import DiffReport, RunIdentity
 from dis_derivations.comparison.sequences import SequencePair
-from dis_derivations.comparison.text_layout import change_text, count, number
+from dis_derivations.comparison.text_layout import change_lines, count, number, size, steps
 
 _SHOWN_CHANGES = 24
 _SHOWN_ROWS = 2000
@@ -30,21 +32,21 @@ def diff_page(report: DiffReport) -> str:
     ]
     there = [(place, title, body) for place, title, body in parts if body is not None]
     body = joined(section(title, body, id_=place) for place, title, body in there)
-    title = f"{report.a.name} and {report.b.name}: {'the same' if report.same else 'different'}"
+    title = f"{_called(report.a)} and {_called(report.b)}: {verdict(report)}"
     return page(title, [(place, name) for place, name, _ in there], body, heat_map_data(report))
 
 
 def _summary(report: DiffReport) -> Markup:
-    verdict = "THE SAME" if report.same else "DIFFERENT"
     bundles = "the same" if report.bundles_identical else "different"
     runs = [_identity("A", report.a), _identity("B", report.b)]
     return joined(
         [
             element(
                 "p",
-                f"Results: {verdict}",
+                f"Results: {verdict(report).upper()}",
                 class_=f"verdict {'same' if report.same else 'different'}",
             ),
+            element("p", in_short(report)),
             table(["observable", "status", "account"], observables(report.examination)),
             element("p", f"The bundles are {bundles}, byte for byte.", class_="dim"),
             table(["", "name", "engine", "bundle", "run", "manifest", "lock"], runs),
@@ -55,6 +57,10 @@ def _summary(report: DiffReport) -> Markup:
     )
 
 
+def _called(run: RunIdentity) -> str:
+    return f"{run.name} {run.run_id.hex[:8]}"
+
+
 def _identity(label: str, run: RunIdentity) -> list[object]:
     bundle = "a run directory" if run.bundle is None else run.bundle[:16]
     verified = "" if run.verified else ", DIGESTS NOT VERIFIED"
@@ -63,17 +69,20 @@ def _identity(label: str, run: RunIdentity) -> list[object]:
 
 
 def _first(report: DiffReport) -> Markup | None:
-    return None if report.divergence is None else _divergence(report.divergence)
+    if report.divergence is None:
+        return None
+    return _divergence(report.examination.alignment.parted[0], report.divergence)
 
 
-def _divergence(found: Divergence) -> Markup:
+def _divergence(pair: SequencePair, found: Divergence) -> Markup:
     rows: list[list[object]] = [
         ["request", found.request],
         ["output position", found.position],
+        *_optional("prompts", "" if pair.same_prompt else OTHER_PROMPTS),
         ["before", element("code", " ".join(map(_token, found.context)) or "(nothing)")],
         ["A", element("code", _chosen(found.token_a))],
         ["B", element("code", _chosen(found.token_b))],
-        ["text", element("code", f"…{found.text_before}")],
+        *_optional("text", found.text_before and element("code", f"…{found.text_before}")),
         ["A goes on", element("code", found.text_a)],
         ["B goes on", element("code", found.text_b)],
         *_side("A", found.logits_a),
@@ -83,12 +92,15 @@ def _divergence(found: Divergence) -> Markup:
     return joined([choice, table(["", ""], rows)])
 
 
+def _optional(label: str, said: object) -> list[list[object]]:
+    return [[label, said]] if said else []
+
+
 def _side(label: str, side: SideLogits | None) -> list[list[object]]:
     if side is None:
         return []
     best = ", ".join(f"{_token(each.token)} {number(each.logit, side.dtype)}" for each in side.top)
-    ulp = "" if side.margin_ulp is None else f", {side.margin_ulp} ULP"
-    margin = f"{number(side.margin)} over {_token(side.runner_up.token)}{ulp}"
+    margin = f"{size(side.margin)} over {_token(side.runner_up.token)}, {steps(side.margin_ulp)}"
     return [
         [f"{label} top {len(side.top)} ({side.dtype})", element("code", best)],
         [f"{label} margin", element("code", margin)],
@@ -110,10 +122,9 @@ def _causes(report: DiffReport) -> Markup | None:
 
 
 def _cause(cause: Cause, place: str | None) -> Markup:
-    changes = [
-        element("li", element("code", change_text(each))) for each in cause.changes[:_SHOWN_CHANGES]
-    ]
-    more = len(cause.changes) - len(changes)
+    said = change_lines(cause.changes)
+    changes = [element("li", element("code", each)) for each in said[:_SHOWN_CHANGES]]
+    more = len(said) - len(changes)
     rest = element("li", f"… and {more} more (--json has all)") if more > 0 else None
     effect = element("div", cause.effect, class_="dim") if cause.effect else None
     return element(
@@ -165,7 +176,9 @@ def _sequence(pair: SequencePair, found: Divergence | None, index: int) -> Marku
     if found is None:
         return element("p", said, id=f"sequence-{index}")
     said += f", {found.choice}" if found.choice else ""
-    return element("details", element("summary", said), _divergence(found), id=f"sequence-{index}")
+    return element(
+        "details", element("summary", said), _divergence(pair, found), id=f"sequence-{index}"
+    )
 
 
 def _token(token: Token) -> str:

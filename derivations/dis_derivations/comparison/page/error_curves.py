@@ -45,7 +45,18 @@ def error_curves(curves: Sequence[ErrorCurve]) -> Markup | None:
         f" The first {_SHOWN} of {len(curves)} sequences are drawn." if len(curves) > _SHOWN else ""
     )
     about = f"The largest difference between two logits at each position. A dot is where the tokens part.{more}"
-    return element("div", element("p", about), svg)
+    key = element("p", *(_key(curve, index) for index, curve in enumerate(shown)), class_="key")
+    return element("div", element("p", about), svg, key)
+
+
+def _key(curve: ErrorCurve, index: int) -> Markup:
+    swatch = element(
+        "svg",
+        element("rect", width=12, height=12, fill=_COLOURS[index % len(_COLOURS)]),
+        width=12,
+        height=12,
+    )
+    return element("label", swatch, f" {curve.request}  ")
 
 
 def _points(curve: ErrorCurve) -> list[StepError]:
@@ -81,6 +92,6 @@ def _ticks(scale: _Range) -> list[Markup]:
     inside = [power for power in whole if low <= power <= high]
     step = max(1, len(inside) // 6)
     return [
-        element("text", f"1e{power}", x=_LEFT - 6, y=_y(power, scale) + 4, text_anchor="end")
+        element("text", f"{10.0**power:g}", x=_LEFT - 6, y=_y(power, scale) + 4, text_anchor="end")
         for power in inside[::step]
     ]

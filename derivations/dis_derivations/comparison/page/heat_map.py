@@ -22,7 +22,7 @@ _COLOURS = {
 }  # fmt: skip
 _MEANINGS = {
     _EQUAL: "the same token",
-    **{level: f"the same token, logits part by {least} ULP or more" for level, least in _LEVELS},
+    **{level: f"the same token, logits {least:,} ULP apart or more" for level, least in _LEVELS},
     _PART: "here the tokens part",
     _AFTER: "after the tokens have parted",
     _NOT_COMPARED: "the prompts differ",
@@ -34,7 +34,8 @@ def heat_map(report: DiffReport) -> Markup:
     pairs = report.examination.alignment.pairs
     shown = min(len(pairs), MAX_ROWS)
     more = f", the first {shown} of {len(pairs)}" if shown < len(pairs) else ""
-    key = element("p", *(_key(level) for level in _COLOURS), class_="key")
+    used = set[str]().union(*(row["cells"] for row in heat_map_data(report)["rows"]))
+    key = element("p", *(_key(level) for level in _COLOURS if level in used), class_="key")
     about = (
         f"One line a sequence{more}, one column an output position. A click leads to the sequence."
     )

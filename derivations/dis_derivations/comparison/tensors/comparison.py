@@ -1,7 +1,9 @@
 """What a comparison of two files of tensors found."""
 
 from dataclasses import dataclass
+from math import prod
 
+from dis_derivations.comparison.tensors.depth import depth
 from dis_derivations.comparison.tensors.differences import Differences
 
 
@@ -16,6 +18,12 @@ class TensorName:
 
     request: str | None
     part: str
+
+    def shares_pass_with(self, other: "TensorName") -> bool:
+        """Return whether both have the positions of one request as rows, at whatever places of the model."""
+        if self.request is None:
+            return self == other
+        return (self.request, depth(self.part)[0]) == (other.request, depth(other.part)[0])
 
     def __str__(self) -> str:
         return self.part if self.request is None else f"{self.request} {self.part}"
@@ -40,20 +48,28 @@ class TensorDifference:
     uncompared: int
     found: Differences
 
+    @property
+    def first_row(self) -> int | None:
+        """The row of the first differing element: a position of its request; None where there is none."""
+        first = self.found.first
+        return None if first is None else first.element // max(prod(self.shape[1:]), 1)
+
 
 @dataclass(frozen=True)
 class TensorsComparison:
     """Two files of tensors.
 
     Attributes:
-        tensors: How many different names both files have together.
-        different: The tensors that are not identical, in the order of A's requests.
+        tensors: How many different names both files have together; None for one file that was not looked into.
+        different: The tensors that are not identical, by request in the order of A, then as a model computes them.
         total: What all comparable elements show.
+        one_file: Whether both are known to be the same file, which was not compared then.
     """
 
-    tensors: int
+    tensors: int | None
     different: tuple[TensorDifference, ...]
     total: Differences
+    one_file: bool = False
 
     @property
     def identical(self) -> bool:
@@ -62,6 +78,13 @@ class TensorsComparison:
 
     @property
     def first(self) -> TensorDifference | None:
-        """The first tensor that has a differing element to show, else the first that is not identical."""
-        shown = (each for each in self.different if each.found.first is not None)
-        return next(shown, self.different[0] if self.different else None)
+        """Where both part first: the first tensor to be computed that has a differing element to show.
+
+        Of a request, the prompt comes before the answer, a position before the next one, and at a position a layer
+        before the next one. Without such an element it is the first that is not identical.
+        """
+        shown = [each for each in self.different if each.found.first is not None]
+        if not shown:
+            return self.different[0] if self.different else None
+        of_one_pass = [each for each in shown if each.name.shares_pass_with(shown[0].name)]
+        return min(of_one_pass, key=lambda each: each.first_row or 0)

@@ -17,6 +17,7 @@ from dis_derivations.comparison.tensors.comparison import (
     TensorName,
     TensorsComparison,
 )
+from dis_derivations.comparison.tensors.depth import Depth, depth
 from dis_derivations.comparison.tensors.differences import Differences
 from dis_derivations.comparison.tensors.elements import (
     Side,
@@ -27,7 +28,6 @@ from dis_derivations.comparison.tensors.tensor_file import TensorFile, element_c
 from dis_derivations.runs.bundle_documents import CAPTURE_FILES, Bundle
 
 _OF_REQUEST = re.compile(r"(\d{5,})\.(.+)", re.ASCII)
-_PHASES = ("prefill", "decode")
 
 
 def compare_tensors(
@@ -140,14 +140,13 @@ def _named(bundle: Bundle, file: TensorFile) -> dict[TensorName, Side]:
 def _ordered(
     a: Mapping[TensorName, Side], b: Mapping[TensorName, Side], alignment: Alignment
 ) -> list[TensorName]:
-    """Return all names: by request in the order of A, what comes first in time before what comes later."""
+    """Return all names: by request in the order of A, then in the order in which a model computes them."""
     ids = [*(pair.a.id for pair in alignment.pairs), *alignment.only_a, *alignment.only_b]
     place = {request: index for index, request in enumerate(ids)}
 
-    def key(name: TensorName) -> tuple[int, int, str]:
+    def key(name: TensorName) -> tuple[int, Depth, str]:
         request = len(ids) if name.request is None else place[name.request]
-        phase = _PHASES.index(name.part) if name.part in _PHASES else len(_PHASES)
-        return request, phase, name.part
+        return request, depth(name.part), name.part
 
     return sorted({*a, *b}, key=key)
 

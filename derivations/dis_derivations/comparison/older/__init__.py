@@ -1,0 +1,1 @@
+"""Comparing runs of the older tool with each other and with runs of dis."""
