@@ -2,10 +2,8 @@
 
 import getpass
 import os
-from functools import cache
 
 
-@cache
 def recorded_user() -> str:
     """Return the name of the user, or the number of one who is in no password database, as in a container."""
     try:
