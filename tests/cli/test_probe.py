@@ -23,7 +23,7 @@ def test_claims_that_hold_end_with_zero(dis: Dis, config: Path) -> None:
     assert outcome.code == 0
     assert "All 2 checks that were made hold" in outcome.out
     assert "alone         holds    tokens identical; logits identical" in outcome.out
-    assert "prefix-cache  not run  the reference engine has no prefix cache" in outcome.out
+    assert "prefix-cache  not run  not applicable: the reference engine has none" in outcome.out
     assert "inference.batching.max_num_seqs=1" in outcome.out
 
 

@@ -28,16 +28,21 @@ def show(session: Session, ref: str) -> None:
     REF is the name of a root, a digest or its first 8 digits, a run directory,
     a bundle.json or an archive. Of a probe, its verdict is printed.
     """
+    from dis_command.references import looking_up
     from dis_derivations.runs.bundle_documents import load_bundle
-    from dis_derivations.runs.reference import resolve
     from dis_derivations.runs.transcript import transcript
 
-    with session.open_store(reading=True) as store:
-        resolved = resolve(store, ref)
-        if resolved.kind == "object" and _show_verdict(session, store, resolved.object()):
+    with looking_up(session, [ref]) as (store, resolve):
+        resolved = resolve(ref)
+        is_stored = resolved.remote is None
+        if (
+            resolved.kind == "object"
+            and is_stored
+            and _show_verdict(session, store, resolved.object())
+        ):
             return
         bundle = load_bundle(resolved.bundle(store))
-        exchanges = transcript(bundle, store)
+        exchanges = transcript(bundle, resolved.objects(store))
         weights = _weights(store, bundle) if session.as_json else None
     session.print_result(
         lambda: _document(bundle, exchanges, weights),
@@ -96,9 +101,16 @@ def _text(bundle: "Bundle", exchanges: list["Exchange"]) -> str:
 
 
 def _warning(bundle: "Bundle") -> list[str]:
-    from dis_derivations.comparison.diff import MOCK_NOTE, is_mock, server_departures
+    from dis_derivations.comparison.diff import (
+        MOCK_NOTE,
+        experiment_notes,
+        is_mock,
+        server_departures,
+    )
+    from dis_derivations.comparison.text_layout import printable
 
     said = [f"WARNING: {MOCK_NOTE}"] if is_mock(bundle) else []
+    said += [f"WARNING: {printable(line)}" for line in experiment_notes(bundle)]
     if departures := server_departures(bundle):
         listed = "".join(f"\n    {line}" for line in departures)
         said.append(f"WARNING: the server of this run is not what its manifest wants{listed}")

@@ -8,10 +8,14 @@ from dis_derivations.bisection.differences import Difference, differences, locke
 from dis_derivations.bisection.laboratory import BudgetSpentError, Laboratory
 from dis_derivations.bisection.report import Bisection, Held, Plan, PlannedExperiment, Verdict
 from dis_derivations.comparison.causes.compared_runs import Runs
+from dis_derivations.comparison.causes.json_changes import json_changes
 from dis_derivations.comparison.causes.upstream import upstream_of
 from dis_derivations.comparison.examination import Examination, examine
 from dis_derivations.comparison.report import RunIdentity
 from dis_derivations.comparison.rules import OBSERVABLES
+from dis_derivations.engines.registry import engine_kind
+from dis_derivations.graph.engine_process import engine_variables
+from dis_derivations.realisation.cpu_facts import cpu_facts
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_store.digest import Sha256
 from dis_store.errors import InvalidInputError
@@ -125,7 +129,7 @@ def _sort_out(laboratory: Laboratory) -> _SortedOut:
             idle.append(each)
         else:
             variable.append(each)
-    held += _held_by_machine(a, b, store, given=bool(variable))
+    held += held_by_machine(a, b, store, given=bool(variable))
     return _SortedOut(tuple(variable), tuple(idle), tuple(held))
 
 
@@ -148,15 +152,34 @@ def _has(store: "Store", digest: str) -> bool:
         return False
 
 
-def _held_by_machine(a: Bundle, b: Bundle, store: "Store", *, given: bool) -> Iterator[Held]:
+def held_by_machine(a: Bundle, b: Bundle, store: "Store", *, given: bool) -> Iterator[Held]:
     """Yield what differs between the machines and engines themselves."""
     for cause in upstream_of(a, b, store).causes:
         if cause.kind == "platform":
-            yield Held("platform", "platform", cause.changes, _PLATFORM)
+            told = _told_by_manifests(a, b)
+            changes = tuple(each for each in cause.changes if each.name not in told)
+            if changes:
+                yield Held("platform", "platform", changes, _PLATFORM)
         elif (
             cause.kind == "engine" and not given and not Runs.of(a, b, store).declared_of("engine")
         ):
             yield Held("engine", "engine", cause.changes, _ENGINE)
+
+
+def _told_by_manifests(a: Bundle, b: Bundle) -> frozenset[str]:
+    """Return the names of those platform facts that follow from variables of the manifests, which are varied.
+
+    The caps on instructions and the number of threads are facts of the platform, and a manifest sets them.
+    """
+    in_a, in_b = (
+        {
+            "facts": {
+                "cpu": cpu_facts(engine_variables(engine_kind(each.engine_name), each.manifest))
+            }
+        }
+        for each in (a, b)
+    )
+    return frozenset(change.name for change in json_changes("platform", in_a, in_b))
 
 
 def _search(

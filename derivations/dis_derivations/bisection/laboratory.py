@@ -21,6 +21,7 @@ from dis_store.errors import DisError, InterruptedBuildError
 if TYPE_CHECKING:
     from dis_derivations.confinement.confined_process import ConfinedProcess
     from dis_derivations.realisation.manifest_build import ManifestBuild
+    from dis_derivations.realisation.target import ImageCheck
     from dis_store import Store
 
 _TARGET = "run"
@@ -60,6 +61,7 @@ class Laboratory:
         jobs: Builds at a time.
         engine_python: The interpreter of vLLM.
         transformers_python: The interpreter of transformers.
+        image_check: Refuses an image that nobody vouches for; None where nobody need.
         done: The experiments so far, in order.
     """
 
@@ -71,6 +73,7 @@ class Laboratory:
     jobs: int = 1
     engine_python: Path | None = None
     transformers_python: Path | None = None
+    image_check: "ImageCheck | None" = None
     reporter: Reporter = silent
     done: list[Experiment] = field(default_factory=list)
     _baseline: Bundle | None = None
@@ -150,9 +153,28 @@ class Laboratory:
             return known.realise().main_output, True
         if self.budget is not None and self.built >= self.budget:
             raise BudgetSpentError
+        self._check_image(made)
         confinement = confinement_for(made.loaded.document, _TARGET)
         with closing(self._compiled(made, confinement)) as build:
             return _realised(build), False
+
+    def _check_image(self, made: Hybrid) -> None:
+        """Refuse the image that a hybrid would run in: both runs may come from anybody.
+
+        Raises:
+            UntrustedError, UnfitEnvironmentError: Nobody vouches for it, and somebody must.
+            IntegrityError: It is another one than the lock says.
+        """
+        from dis_derivations.images.locked_image import check_locked_image
+        from dis_derivations.manifest.artifact_groups import IMAGE
+
+        check_locked_image(made.lock)
+        if self.image_check is None or IMAGE not in made.lock.sources:
+            return
+        # The manifest may be one run's and the image the other's.
+        owner = self.b if any(IMAGE in each.artifacts for each in made.taken) else self.a
+        execution = owner.manifest["runtime"]["execution"]
+        self.image_check(execution.get("vllm_image"), made.lock.sources[IMAGE], self.reporter)
 
     def _compiled(
         self, made: Hybrid, confinement: "ConfinedProcess | None" = None

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dis_derivations.engines.registry import REFERENCE, VLLM, EngineKind, engine_kind
-from dis_derivations.graph.compilation import batching
-from dis_derivations.probing.experiment import Check, CheckName, Repetition, Variation
+from dis_derivations.engines.registry import MOCK, REFERENCE, VLLM, EngineKind, engine_kind
+from dis_derivations.graph.compilation import batching, capture_plan
+from dis_derivations.probing.experiment import Check, CheckName, Repetition, Variation, WarmCache
 from dis_derivations.probing.machine import SERVER, Machine
 from dis_store.errors import InvalidInputError
 
@@ -21,6 +21,9 @@ QUESTIONS: Mapping[CheckName, str] = {
     "reference": "the tokens of the reference engine",
 }
 _MANY = 8
+# The smallest block of keys and values that vLLM's attention on the CPU knows.
+_SMALL_BLOCK = 32
+_ONE_BY_ONE = "a server is asked one request after the other, and what is in a batch with it the server decides"
 _ELSEWHERE = "the engine is a server, which dis neither starts nor sets up"
 
 
@@ -46,10 +49,10 @@ def plan(
     made = {
         "same-process": lambda: Check("same-process", (Repetition("same process"),)),
         "new-process": lambda: _new_process(engine),
-        "alone": lambda: _alone(document),
-        "batch-size": lambda: _batch_size(document),
+        "alone": lambda: _alone(engine, document),
+        "batch-size": lambda: _batch_size(engine, document),
         "order": lambda: _order(document),
-        "prefix-cache": lambda: Check("prefix-cache", (), _no_prefix_cache(engine)),
+        "prefix-cache": lambda: _prefix_cache(engine, document, machine),
         "threads": lambda: _threads(engine, machine),
         "instruction-set": lambda: _instruction_set(engine, document, machine),
         "reference": lambda: _reference(engine, document),
@@ -79,14 +82,18 @@ def _sized(name: CheckName, size: int) -> Check:
     return Check(name, (Variation({"/inference/batching/max_num_seqs": size}),))
 
 
-def _alone(document: Mapping[str, Any]) -> Check:
+def _alone(engine: EngineKind, document: Mapping[str, Any]) -> Check:
+    if engine.platform == SERVER:
+        return Check("alone", (), _ONE_BY_ONE)
     at_once, count = _at_once(document)
     if count == 1:
         return Check("alone", (), "the manifest has one request")
     return _sized("alone", 1 if at_once > 1 else min(count, _MANY))
 
 
-def _batch_size(document: Mapping[str, Any]) -> Check:
+def _batch_size(engine: EngineKind, document: Mapping[str, Any]) -> Check:
+    if engine.platform == SERVER:
+        return Check("batch-size", (), _ONE_BY_ONE)
     at_once, count = _at_once(document)
     taken = {1, at_once, min(count, _MANY) if at_once == 1 else 1}
     sizes = [
@@ -105,12 +112,35 @@ def _order(document: Mapping[str, Any]) -> Check:
     return Check("order", (Variation({}, reordered=True),))
 
 
-def _no_prefix_cache(engine: EngineKind) -> str:
+def _prefix_cache(engine: EngineKind, document: Mapping[str, Any], machine: Machine) -> Check:
     if engine.platform == SERVER:
-        return "whether the cache of a server is warm cannot be told from here"
-    if engine == VLLM:
-        return f"dis runs {engine.name} with prefix caching off, and refuses a manifest that turns it on"
-    return f"the {engine.name} engine has no prefix cache"
+        return Check("prefix-cache", (), _cache_of_a_server(machine.server_caches))
+    if engine != VLLM:
+        return Check("prefix-cache", (), f"not applicable: the {engine.name} engine has none")
+    capture, fields = capture_plan(document["capture"]), dict[str, Any]()
+    # Positions that are not computed have no logits and no hidden states.
+    if capture["logits"] is not None and capture["logits"]["prefill"]:
+        fields["/capture/logits/capture_prefill"] = False
+    if "activations" in capture:
+        fields["/capture/activations/enabled"] = False
+    size = (document["vllm"].get("engine_args") or {}).get("block_size")
+    smaller = {**fields, "/vllm/engine_args/block_size": _SMALL_BLOCK}
+    ways = (WarmCache(fields), *([WarmCache(smaller)] if size != _SMALL_BLOCK else []))
+    return Check("prefix-cache", ways)
+
+
+def _cache_of_a_server(caches: bool | None) -> str:
+    if caches is None:
+        return (
+            "the server does not tell whether it has a prefix cache (a vLLM server does with "
+            "VLLM_SERVER_DEV_MODE=1)"
+        )
+    if caches:
+        return (
+            "the prefix cache of the server is on, and is warmed by whoever asks: there is no cold "
+            "answer to compare with"
+        )
+    return "the server says that its prefix cache is off"
 
 
 def _threads(engine: EngineKind, machine: Machine) -> Check:
@@ -149,6 +179,8 @@ def _instruction_set(engine: EngineKind, document: Mapping[str, Any], machine: M
 def _reference(engine: EngineKind, document: Mapping[str, Any]) -> Check:
     if engine == REFERENCE:
         return Check("reference", (), "the engine is the reference engine")
+    if engine == MOCK:
+        return Check("reference", (), "the tokens of the mock engine come from no model")
     fields: dict[str, Any] = {"/runtime/execution/backend": REFERENCE.name}
     if document["capture"].get("activations", {}).get("enabled"):
         # Which the reference engine does not capture.

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dis_derivations.engines.vllm.prefix_cache import WARM_CACHE
+
 CheckName = Literal[
     "same-process",
     "new-process",
@@ -35,10 +37,7 @@ class Variation:
 
     def describe(self) -> str:
         """Return what is changed, in a line."""
-        said = [
-            f"{pointer.removeprefix('/').replace('/', '.')}={value}"
-            for pointer, value in sorted(self.fields.items())
-        ]
+        said = _settings(self.fields)
         return ", ".join([*said, *(["the requests in another order"] if self.reordered else [])])
 
 
@@ -66,7 +65,43 @@ class Repetition:
         return ", ".join([again, *said])
 
 
-Experiment = Variation | Repetition
+@dataclass(frozen=True)
+class WarmCache:
+    """The same requests twice in an engine that remembers how prompts begin, which no manifest may ask for.
+
+    Attributes:
+        fields: What else is changed, by JSON Pointer: smaller blocks, that prompts fill one; captures that positions
+            which are not computed cannot have.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is done."""
+        return {"kind": WARM_CACHE, "fields": dict(self.fields)}
+
+    def describe(self) -> str:
+        """Return what is done, in a line."""
+        return ", ".join(["asked twice with a prefix cache", *_settings(self.fields)])
+
+
+def _settings(fields: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{pointer.removeprefix('/').replace('/', '.')}={value}"
+        for pointer, value in sorted(fields.items())
+    ]
+
+
+Experiment = Variation | Repetition | WarmCache
+
+
+def described(document: Mapping[str, Any]) -> str:
+    """Return what an experiment does, in a line, from its JSON object."""
+    if document["kind"] == "manifest":
+        return Variation(document["fields"], document["reordered"]).describe()
+    if document["kind"] == WARM_CACHE:
+        return WarmCache(document["fields"]).describe()
+    return Repetition(document["kind"], document["variables"]).describe()
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,13 @@ def keep_verdict(store: "Store", verdict: Verdict) -> "tuple[Digest, str]":
 
     The same verdict is the same object. The runs are kept as long as it is.
     """
-    runs = {_BASELINE: verdict.baseline}
-    runs |= {each.name: each.bundle for each in verdict.results if each.bundle is not None}
+    runs: dict[str, Digest] = {_BASELINE: verdict.baseline}
+    for each in verdict.results:
+        if each.bundle is not None:
+            runs[each.name] = each.bundle
+        if each.prefix_cache is not None:
+            runs[f"{each.name}-first"] = each.prefix_cache.first
+            runs[f"{each.name}-uncached"] = each.prefix_cache.uncached
     with store.new_tree() as tree:
         tree.write_bytes(PROBE_DOCUMENT, canonical_json.encode(verdict.to_json()))
         for name, bundle in runs.items():

@@ -11,14 +11,14 @@ from dis_derivations.confinement.policy import builders_for, confinement_for
 from dis_derivations.engines.protocol import Request
 from dis_derivations.engines.registry import engine_kind
 from dis_derivations.graph.compilation import compile_graph
-from dis_derivations.graph.derivation import OutputReference
 from dis_derivations.graph.engine_process import engine_variables
-from dis_derivations.graph.graph import Graph, graph_of
+from dis_derivations.graph.graph import Graph
 from dis_derivations.lock.document import Lock
 from dis_derivations.manifest.loading import LoadedManifest
-from dis_derivations.probing.builder import ProbeBuilder
-from dis_derivations.probing.experiment import Experiment, Repetition, Variation
+from dis_derivations.probing.experiment import Experiment, Repetition, Variation, WarmCache
 from dis_derivations.probing.manifests import varied
+from dis_derivations.probing.repetition import PROBE, repeated
+from dis_derivations.probing.warm_cache import FIRST_RUN, WarmRuns, cache_settings, warmed
 from dis_derivations.realisation import preflight
 from dis_derivations.realisation.engine_environment import (
     FoundEnvironment,
@@ -34,6 +34,9 @@ from dis_derivations.realisation.realiser import Realiser, Surroundings
 from dis_derivations.realisation.silence import silent
 from dis_derivations.realisation.target import TargetRequest
 from dis_derivations.realisation.weights_size import loaded_size
+from dis_derivations.runs.bundle import EXPERIMENT
+from dis_derivations.runs.bundle_documents import load_bundle
+from dis_derivations.runs.bundle_reader import StoredBundle
 from dis_derivations.sources.manifest_sources import ManifestSources
 from dis_derivations.tokenization.requests_document import parse_requests
 from dis_store.digest import Digest
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from dis_derivations.confinement.confined_process import ConfinedProcess
     from dis_store import Store
 
-_PROBE, _RUN, _GENERATION = "probe", "run", "generation"
+_RUN, _GENERATION = "run", "generation"
 
 
 @dataclass(frozen=True)
@@ -53,19 +56,26 @@ class Made:
     Attributes:
         bundle: Its bundle.
         cached: Whether nothing was generated for it.
+        warm: What a warm cache is compared with; None for any other experiment.
     """
 
     bundle: Digest
     cached: bool
+    warm: WarmRuns | None = None
 
 
 @dataclass(frozen=True)
 class _Compiled:
     """A manifest on its way to a run."""
 
-    document: Mapping[str, Any]
+    loaded: LoadedManifest
+    lock: Lock
     graph: Graph
     realiser: Realiser
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        return self.loaded.document
 
     @property
     def is_known(self) -> bool:
@@ -118,6 +128,8 @@ class Laboratory:
         Raises:
             DisError: It cannot be made here.
         """
+        if isinstance(experiment, WarmCache):
+            return self._made_warm(experiment)
         return self._made(self._compiled(experiment))
 
     def is_known(self, experiment: Experiment | None) -> bool | None:
@@ -130,12 +142,58 @@ class Laboratory:
         except DisError:
             return None
 
+    def server_settings(self) -> Mapping[str, Any] | None:
+        """Return what the server of the manifest tells of its settings; None where it tells nothing, or there is none.
+
+        Raises:
+            DisError: It cannot be reached.
+        """
+        found = self._environment(self.loaded.document)
+        if found is None or found.environment is None:
+            return None
+        return found.environment.identity.get("settings")
+
     def _compiled(self, experiment: Experiment) -> "_Compiled":
         if isinstance(experiment, Repetition):
             return self._realisable(
                 self.loaded, self.lock, repeated(self._baseline.graph, experiment)
             )
+        if isinstance(experiment, WarmCache):
+            return self._warmed(experiment, self._uncached(experiment))
         return self._compile(*self._varied(experiment))
+
+    def _uncached(self, experiment: WarmCache) -> "_Compiled":
+        """Return the ordinary run that a warm cache is compared with."""
+        return self._compiled(Variation(experiment.fields)) if experiment.fields else self._baseline
+
+    def _warmed(self, experiment: WarmCache, uncached: "_Compiled") -> "_Compiled":
+        """Return the experiment of a warm cache; what of its settings only the engine knows, the first run tells."""
+        used = {**self._engine(self._baseline)["settings"]}
+        engine_args = uncached.document["vllm"].get("engine_args") or {}
+        used["block_size"] = engine_args.get("block_size") or used["block_size"]
+        settings = cache_settings(used, self._requests)
+        graph = warmed(uncached.graph, experiment, settings)
+        return self._realisable(uncached.loaded, uncached.lock, graph)
+
+    def _made_warm(self, experiment: WarmCache) -> Made:
+        uncached = self._uncached(experiment)
+        compiled = self._warmed(experiment, uncached)
+        ordinary, made = self._made(uncached), self._made(compiled)
+        first = compiled.realiser.realise(compiled.graph.target(FIRST_RUN)).outputs["bundle"]
+        taken = [self._experiment_of(bundle)["cached_tokens"] for bundle in (first, made.bundle)]
+        return replace(made, warm=WarmRuns(ordinary.bundle, first, *taken))
+
+    def _engine(self, compiled: "_Compiled") -> Mapping[str, Any]:
+        """Return what the engine of a run says of itself."""
+        target = compiled.graph.target(_RUN)
+        if not self.builds and compiled.realiser.missing(target):
+            raise BuildError("the run is not known yet")
+        bundle = compiled.realiser.realise(target).outputs["bundle"]
+        return load_bundle(StoredBundle(self.store, bundle)).engine
+
+    def _experiment_of(self, bundle: Digest) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = load_bundle(StoredBundle(self.store, bundle)).engine[EXPERIMENT]
+        return found
 
     @cached_property
     def _baseline(self) -> "_Compiled":
@@ -166,7 +224,7 @@ class Laboratory:
         backend = document["runtime"]["execution"]["backend"]
         if backend not in self._environments:
             interpreter = interpreter_of(document, self.request)
-            found = find_engine_environment(document, self.lock, interpreter)
+            found = find_engine_environment(document, self.lock, interpreter, self.request.place)
             if found is not None and (warning := found.warning()) is not None:
                 self.reporter(Event("note", "unpinned", warning))
             self._environments[backend] = found
@@ -177,13 +235,15 @@ class Laboratory:
         hints = generation_hints(document, self._environment(document))
         surroundings = Surroundings(
             sources=ManifestSources(loaded, lock.sources),
-            hints={_GENERATION: hints, _PROBE: hints},
+            hints={_GENERATION: hints, PROBE: hints},
             observed={_RUN: observed_documents(loaded)},
             variables=engine_variables(
                 engine_kind(document["runtime"]["execution"]["backend"]), document
             ),
         )
-        builders = builders_for(standard_builders(), self._confinement)
+        builders = builders_for(
+            standard_builders(), self._confinement, contained=hints.get("in_image", False)
+        )
         realiser = Realiser(
             self.store,
             graph,
@@ -192,7 +252,7 @@ class Laboratory:
             jobs=self.request.jobs,
             reporter=self.reporter,
         )
-        return _Compiled(document, graph, realiser)
+        return _Compiled(loaded, lock, graph, realiser)
 
     def _made(self, compiled: "_Compiled") -> Made:
         cached = compiled.is_known
@@ -207,24 +267,3 @@ class Laboratory:
             ) from None
         self.built += not cached
         return Made(made.outputs["bundle"], cached)
-
-
-def repeated(graph: Graph, repetition: Repetition) -> Graph:
-    """Return the graph of a run whose results come from a repetition of its generation."""
-    generation = graph.derivations[graph.target(_GENERATION)]
-    probe = replace(
-        generation,
-        name=f"{generation.name}-again",
-        builder=_PROBE,
-        builder_version=ProbeBuilder.version,
-        args={
-            "generation": dict(generation.args),
-            "generation_version": generation.builder_version,
-            "experiment": repetition.to_json(),
-        },
-    )
-    run = graph.derivations[graph.target(_RUN)]
-    run = replace(run, inputs={**run.inputs, "results": OutputReference(probe.digest, "results")})
-    others = [each for digest, each in graph if digest != graph.target(_RUN)]
-    targets = {**graph.targets, _GENERATION: probe.digest, _RUN: run.digest}
-    return graph_of([*others, probe, run], targets)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dis_derivations.engines.registry import engine_kind
+from dis_derivations.engines.vllm.settings import PREFIX_CACHING
 from dis_derivations.graph.engine_process import engine_variables
 from dis_derivations.realisation import platform_facts
 
@@ -26,15 +27,23 @@ class Machine:
         processors: How many this process may use.
         threads: How many the engine uses; None where nobody told it.
         caps: By which variables the engine is made to compute with fewer instructions, the tightest first.
+        server_caches: Whether the engine is a server that says that its prefix cache is on; None where none says so.
     """
 
     processors: int
     threads: int | None
     caps: tuple[Mapping[str, str], ...]
+    server_caches: bool | None = None
 
 
-def measure(document: Mapping[str, Any]) -> Machine:
+def measure(
+    document: Mapping[str, Any], server_settings: Mapping[str, Any] | None = None
+) -> Machine:
     """Return the facts of this machine for the engine of a manifest.
+
+    Args:
+        document: The manifest.
+        server_settings: What a server tells of its settings; None where it tells nothing, or there is none.
 
     Raises:
         UnfitEnvironmentError: It has not the accelerator that the manifest wants.
@@ -42,7 +51,8 @@ def measure(document: Mapping[str, Any]) -> Machine:
     engine = engine_kind(document["runtime"]["execution"]["backend"])
     processors = len(os.sched_getaffinity(0))
     if engine.platform == SERVER:
-        return Machine(processors, None, ())
+        caches = (server_settings or {}).get(PREFIX_CACHING)
+        return Machine(processors, None, (), caches if isinstance(caches, bool) else None)
     if not engine.has_process:
         return Machine(processors, None, _numpy_caps())
     facts = platform_facts.measure(

@@ -1,6 +1,6 @@
 """A probe: the first run, an experiment for each check, and the verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,15 @@ from dis_derivations.probing.checks import QUESTIONS, plan
 from dis_derivations.probing.experiment import Check, CheckName, Experiment
 from dis_derivations.probing.judging import compare
 from dis_derivations.probing.laboratory import Laboratory
-from dis_derivations.probing.verdict import PROBE_KIND, SCHEMA_VERSION, Failure, Result, Verdict
+from dis_derivations.probing.verdict import (
+    PROBE_KIND,
+    SCHEMA_VERSION,
+    CacheFinding,
+    Failure,
+    Result,
+    Verdict,
+)
+from dis_derivations.probing.warm_cache import WarmRuns
 from dis_derivations.realisation.events import Event
 from dis_derivations.runs.bundle_documents import load_bundle
 from dis_derivations.runs.bundle_reader import StoredBundle
@@ -78,13 +86,20 @@ def planned(document: Any, names: Sequence[CheckName], laboratory: Laboratory | 
         names: The checks.
         laboratory: Knows what is built; None where there is no lock yet.
     """
-    checks = plan(document, machine.measure(document), names)
+    checks = plan(document, machine.measure(document, _server_settings(laboratory)), names)
     return ProbePlan(
         name=str(document["metadata"]["name"]),
         locks=laboratory is None,
         baseline_known=None if laboratory is None else laboratory.is_known(None),
         checks=tuple(_planned(each, laboratory) for each in checks),
     )
+
+
+def _server_settings(laboratory: Laboratory | None) -> Mapping[str, Any] | None:
+    try:
+        return None if laboratory is None else laboratory.server_settings()
+    except DisError:
+        return None  # nothing is started or reached to make a plan
 
 
 def _planned(check: Check, laboratory: Laboratory | None) -> PlannedCheck:
@@ -105,7 +120,7 @@ def probe(laboratory: Laboratory, names: Sequence[CheckName]) -> Verdict:
         InterruptedBuildError: The user interrupted; what is finished is found again by the next call.
     """
     document = laboratory.loaded.document
-    checks = plan(document, machine.measure(document), names)
+    checks = plan(document, machine.measure(document, laboratory.server_settings()), names)
     baseline = laboratory.baseline()
     results = tuple(_result(laboratory, baseline.bundle, check) for check in checks)
     first = load_bundle(StoredBundle(laboratory.store, baseline.bundle))
@@ -134,8 +149,11 @@ def _result(laboratory: Laboratory, baseline: Digest, check: Check) -> Result:
         except DisError as error:
             failures.append(Failure(experiment, _said(error)))
             continue
-        found = compare(laboratory.store, baseline, made.bundle)
+        cache = None if made.warm is None else _cache(laboratory, made.warm, made.bundle)
+        other = baseline if made.warm is None else made.warm.uncached
+        found = compare(laboratory.store, other, made.bundle)
         holds = found.status["tokens"] == "identical" if check.tokens_only else found.same
+        holds = holds and (cache is None or cache.comparison.same)
         answer = Result(
             name=check.name,
             answer="holds" if holds else "differs",
@@ -143,6 +161,7 @@ def _result(laboratory: Laboratory, baseline: Digest, check: Check) -> Result:
             bundle=made.bundle,
             comparison=found,
             failures=tuple(failures),
+            prefix_cache=cache,
             cached=made.cached,
         )
         laboratory.reporter(Event("note", check.name, answer.answer))
@@ -150,6 +169,16 @@ def _result(laboratory: Laboratory, baseline: Digest, check: Check) -> Result:
     reason = check.reason or f"it could not be done: {failures[-1].reason}"
     laboratory.reporter(Event("note", check.name, f"not run: {reason}"))
     return Result(check.name, "not run", reason=reason, failures=tuple(failures))
+
+
+def _cache(laboratory: Laboratory, runs: WarmRuns, second: Digest) -> CacheFinding:
+    return CacheFinding(
+        uncached=runs.uncached,
+        first=runs.first,
+        first_cached_tokens=runs.first_cached_tokens,
+        cached_tokens=runs.cached_tokens,
+        comparison=compare(laboratory.store, runs.first, second),
+    )
 
 
 def _said(error: DisError) -> str:

@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from dis_derivations.comparison.divergence import Choice
 from dis_derivations.comparison.examination import Status
+from dis_derivations.engines.vllm.prefix_cache import WARM_CACHE
 from dis_derivations.probing.checks import QUESTIONS
 from dis_derivations.probing.judging import OBSERVABLES
 from dis_derivations.probing.verdict import PROBE_KIND, SCHEMA_VERSION, Answer
@@ -53,6 +54,7 @@ def _check() -> dict[str, Any]:
             "failed_experiments": {"type": "array", "items": failed},
             "bundle": _or_null(_DIGEST),
             "comparison": _or_null(_comparison()),
+            "prefix_cache": _or_null(_prefix_cache()),
         }
     )
 
@@ -65,8 +67,21 @@ def _experiment() -> dict[str, Any]:
                 {"kind": {"const": "manifest"}, "fields": {"type": "object"}, "reordered": _FLAG}
             ),
             _closed({"kind": {"enum": ["same process", "new process"]}, "variables": variables}),
+            _closed({"kind": {"const": WARM_CACHE}, "fields": {"type": "object"}}),
         ]
     }
+
+
+def _prefix_cache() -> dict[str, Any]:
+    return _closed(
+        {
+            "uncached_bundle": _DIGEST,
+            "first_bundle": _DIGEST,
+            "first_cached_tokens": _COUNT,
+            "cached_tokens": _COUNT,
+            "comparison": _comparison(),
+        }
+    )
 
 
 def _comparison() -> dict[str, Any]:

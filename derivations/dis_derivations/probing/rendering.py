@@ -9,7 +9,7 @@ from typing import Any
 from dis_derivations.comparison.diff import MOCK_NOTE
 from dis_derivations.comparison.text_layout import count, heading, paragraph, printable, table
 from dis_derivations.engines.registry import MOCK
-from dis_derivations.probing.experiment import Repetition, Variation
+from dis_derivations.probing.experiment import described
 from dis_derivations.probing.probe import PlannedCheck, ProbePlan
 
 _ANSWERS = {"holds": "holds", "differs": "DIFFERS", "not run": "not run"}
@@ -31,9 +31,9 @@ def render_verdict(document: Mapping[str, Any]) -> str:
     )
     if made:
         lines += heading("What was done")
-        lines += table([[check["check"], _done(check["experiment"])] for check in made])
+        lines += table([[check["check"], _described(check["experiment"])] for check in made])
     failed = [
-        [check["check"], f"{_done(each['experiment'])}: {printable(each['reason'])}"]
+        [check["check"], f"{_described(each['experiment'])}: {printable(each['reason'])}"]
         for check in made
         for each in check["failed_experiments"]
     ]
@@ -65,6 +65,15 @@ def _finding(check: Mapping[str, Any]) -> str:
     comparison = check["comparison"]
     if comparison is None:
         return printable(check["reason"] or "")
+    said = [_difference(comparison)]
+    if (cache := check.get("prefix_cache")) is not None:
+        taken, before = cache["cached_tokens"], cache["first_cached_tokens"]
+        said.append(f"{count(taken, 'position')} from the cache, {before} before it was warm")
+        said.append(f"against its first answers: {_difference(cache['comparison'])}")
+    return "; ".join(said)
+
+
+def _difference(comparison: Mapping[str, Any]) -> str:
     said = [_tokens(comparison)]
     tensors = comparison["first_tensor_divergence"]
     if tensors is not None:
@@ -100,10 +109,8 @@ def _token(token: int | None) -> str:
     return "end" if token is None else str(token)
 
 
-def _done(experiment: Mapping[str, Any]) -> str:
-    if experiment["kind"] == "manifest":
-        return printable(Variation(experiment["fields"], experiment["reordered"]).describe())
-    return printable(Repetition(experiment["kind"], experiment["variables"]).describe())
+def _described(experiment: Mapping[str, Any]) -> str:
+    return printable(described(experiment))
 
 
 def _plan_row(check: PlannedCheck) -> Sequence[str]:

@@ -128,6 +128,35 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class CacheFinding:
+    """What the check of a warm prefix cache found beside its comparison with the run that has no cache.
+
+    Attributes:
+        uncached: That run: the first one, or one with other settings where the check needs them.
+        first: The bundle of the answers before the cache was warm, of the same engine.
+        first_cached_tokens: How many positions those took from the cache.
+        cached_tokens: How many the second answers took.
+        comparison: How the second answers differ from the first.
+    """
+
+    uncached: Digest
+    first: Digest
+    first_cached_tokens: int
+    cached_tokens: int
+    comparison: Comparison
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as a JSON object."""
+        return {
+            "uncached_bundle": str(self.uncached),
+            "first_bundle": str(self.first),
+            "first_cached_tokens": self.first_cached_tokens,
+            "cached_tokens": self.cached_tokens,
+            "comparison": self.comparison.to_json(),
+        }
+
+
+@dataclass(frozen=True)
 class Failure:
     """An experiment that this machine could not do, and why."""
 
@@ -143,7 +172,8 @@ class Result:
         reason: Why it was not made; empty for one that was.
         experiment: What was done; None where nothing was.
         bundle: The run of the experiment.
-        comparison: How that differs from the first run.
+        comparison: How that differs from the first run; for a warm prefix cache, from the run without one.
+        prefix_cache: What is known of a warm prefix cache beside that; None for any other check.
         failures: Experiments that were tried before and could not be done.
         cached: Whether nothing was generated for it. Not part of what is kept.
     """
@@ -154,6 +184,7 @@ class Result:
     experiment: Experiment | None = None
     bundle: Digest | None = None
     comparison: Comparison | None = None
+    prefix_cache: CacheFinding | None = None
     failures: tuple[Failure, ...] = ()
     cached: bool = False
 
@@ -171,6 +202,7 @@ class Result:
             ],
             "bundle": None if self.bundle is None else str(self.bundle),
             "comparison": None if self.comparison is None else self.comparison.to_json(),
+            "prefix_cache": None if self.prefix_cache is None else self.prefix_cache.to_json(),
         }
 
 

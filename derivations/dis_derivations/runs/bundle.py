@@ -9,6 +9,9 @@ from dis_store import canonical_json
 from dis_store.digest import Digest, Sha256
 
 BUNDLE_KIND = "vllm.deterministic_run_bundle"
+# The tool whose manifests dis reads, and whose bundles have the same kind and other members.
+OLDER_TOOL = "deterministic_inference.cli"
+_OLDER_MEMBERS = ("determinism_grade", "runtime_closure_digest")
 BUNDLE_DOCUMENT = "bundle.json"
 TOKENS_DOCUMENT = "tokens.json"
 MANIFEST_DOCUMENT = "manifest.used.json"
@@ -24,6 +27,8 @@ UNPINNED = "unpinned"
 # That of one that answers over the network, of which nobody knows more than it tells.
 SERVER = "server"
 MOCK_ENGINE = "mock"
+# The member of `engine.json` of results that were made as no manifest can say.
+EXPERIMENT = "experiment"
 CONSTRAINTS_DO_NOT_APPLY = (
     "platform any: the same bits on every machine, so hardware constraints do not apply"
 )
@@ -31,6 +36,13 @@ CONSTRAINTS_DO_NOT_APPLY = (
 # What a bundle takes over from the results by reference: captures may be large, and are then stored
 # once.
 REFERENCED_RESULTS = (ENGINE_DOCUMENT, LOGITS_FILE, ACTIVATIONS_FILE, TRACE_FILE)
+
+
+def is_older(document: Any) -> bool:
+    """Return whether a `bundle.json` is one that the older tool wrote."""
+    if not isinstance(document, Mapping) or document.get("kind") != BUNDLE_KIND:
+        return False
+    return any(name in document for name in _OLDER_MEMBERS)
 
 
 def run_id(
@@ -116,7 +128,7 @@ def is_pinned(engine: Mapping[str, Any]) -> bool:
 
 def is_evidence(engine: Mapping[str, Any]) -> bool:
     """Return whether results of an engine can show anything about their manifest and lock."""
-    return engine.get("engine") != MOCK_ENGINE and is_pinned(engine)
+    return engine.get("engine") != MOCK_ENGINE and EXPERIMENT not in engine and is_pinned(engine)
 
 
 def grade(*, hardware_conforms: bool, verified: bool) -> str:

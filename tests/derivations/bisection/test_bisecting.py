@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from bundles import Answer, Run
-from dis_derivations.bisection.bisecting import bisect, plan, question
+from dis_derivations.bisection.bisecting import bisect, held_by_machine, plan, question
 from dis_derivations.bisection.differences import differences, with_fields
 from dis_derivations.bisection.hybrids import hybrid
 from dis_derivations.bisection.laboratory import Laboratory
@@ -17,12 +17,15 @@ from dis_derivations.bisection.report import Bisection
 from dis_derivations.comparison.causes.json_changes import ABSENT
 from dis_derivations.comparison.examination import examine
 from dis_derivations.comparison.text_layout import WIDTH
+from dis_derivations.realisation.events import Reporter
 from dis_derivations.runs.bundle_documents import Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import DirectoryBundle, StoredBundle
 from dis_derivations.runs.run_directory import lay_out
+from dis_derivations.trust.errors import UntrustedError
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import DisError, InterruptedBuildError, InvalidInputError
+from images import LayoutMaker, tar_of
 from run_shelf import make_writable
 from tiny_runs import realise, write_manifest
 
@@ -250,6 +253,31 @@ def test_what_is_not_in_the_store_is_held_and_named(
     assert "the cause is among what is held: weights" in render_bisection(found)
 
 
+def test_facts_that_variables_set_are_varied_with_them_and_not_held(
+    store: Store, tmp_path: Path
+) -> None:
+    def run(name: str, model: str, caps: dict[str, str]) -> Bundle:
+        instructions = {"flags": ["avx2"], "aten": caps.get("ATEN_CPU_CAPABILITY", "native")}
+        facts = {"cpu": {"model": model, "threads": 2, "instruction_set": instructions}}
+        made_of = Run(
+            name=name,
+            engine={"engine": "vllm", "numerics": 2, "settings": {}},
+            platform_class="cpu",
+            facts=facts,
+            manifest={
+                "runtime": {"threads": {"omp_num_threads": 2}, "env": {}},
+                "vllm": {"env": caps},
+            },
+        )
+        return load_bundle(made_of.write(tmp_path / name))
+
+    a, capped = run("a", "one", {}), run("b", "one", {"ATEN_CPU_CAPABILITY": "avx2"})
+    assert list(held_by_machine(a, capped, store, given=True)) == []
+    elsewhere = run("c", "another", {"ATEN_CPU_CAPABILITY": "avx2"})
+    (held,) = held_by_machine(a, elsewhere, store, given=True)
+    assert [each.name for each in held.changes] == ["/facts/cpu/model"]
+
+
 def test_a_hybrid_of_nothing_is_the_run_itself(store: Store, base: Bundle, mixed: Bundle) -> None:
     same = hybrid(base, mixed, ())
 
@@ -296,6 +324,32 @@ def test_a_run_that_cannot_be_built_again_is_refused(
 
     with pytest.raises(DisError, match="cannot be built again"):
         bisect(laboratory(store, base, other))
+
+
+def test_no_hybrid_is_built_in_an_image_that_nobody_vouches_for(
+    store: Store, base: Bundle, tmp_path: Path
+) -> None:
+    layout = LayoutMaker(tmp_path / "layout")
+    image = layout.image([tar_of({"a": b"hello"})])
+    layout.finish(image)
+    name = f"localhost/engine@{image['digest']}"
+    execution = "runtime.execution.vllm_image"
+    imaged = made(
+        store, tmp_path / "imaged", weights_other,
+        overrides=(f"{execution}={name}", f"{execution}_path={layout.directory}", SEED),
+    )  # fmt: skip
+    asked: list[tuple[str | None, str]] = []
+
+    def check(named: str | None, pinned: Mapping[str, str], _: Reporter) -> None:
+        asked.append((named, pinned["manifest"]))
+        raise UntrustedError("nobody vouches for it")
+
+    found = bisect(laboratory(store, base, imaged, image_check=check))
+
+    assert set(asked) == {(name, image["digest"])}
+    tried = [each for each in found.experiments if "image" in each.taken]
+    assert all(each.cached for each in tried)
+    assert any("nobody vouches" in each.detail for each in tried)
 
 
 def test_lines_are_no_wider_than_the_width(store: Store, base: Bundle, mixed: Bundle) -> None:

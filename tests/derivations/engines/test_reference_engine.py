@@ -18,6 +18,7 @@ from checkpoints import (
 from dis_derivations.engines.protocol import Batching, Engine, Phase, Progress, Request
 from dis_derivations.engines.reference import engine as engine_module
 from dis_derivations.engines.reference import known_answers
+from dis_derivations.engines.reference.drawing import MOST_TOKENS
 from dis_derivations.engines.reference.engine import (
     NUMERICS_VERSION,
     ReferenceEngine,
@@ -25,7 +26,6 @@ from dis_derivations.engines.reference.engine import (
 )
 from dis_derivations.engines.reference.exact_matmul import ExactWeights
 from dis_derivations.engines.reference.request_checks import check_requests
-from dis_derivations.engines.reference.sampling import MOST_TOKENS
 from dis_derivations.engines.reference.weights import WeightPlan
 from dis_store.errors import BuildError, InvalidInputError, UnfitEnvironmentError
 from engine_runs import RecordingSink, greedy_request, sampled_request

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from checkpoints import CheckpointShape, write_checkpoint
 from dis_derivations.engines.protocol import Batching, Request, Sampling
+from dis_derivations.engines.reference.drawing import token_weights
 from dis_derivations.engines.reference.engine import ReferenceEngine, open_reference_engine
-from dis_derivations.engines.reference.sampling import chance, choose_token, token_weights
+from dis_derivations.engines.reference.sampling import chance, choose_token
 from engine_runs import RecordingSink, greedy_request, sampled_request
 
 Floats = NDArray[np.float64]

@@ -6,8 +6,8 @@ import pytest
 
 from dis_derivations.engines.protocol import Request, Sampling, Stop
 from dis_derivations.probing.checks import QUESTIONS, chosen, plan
-from dis_derivations.probing.experiment import Check, Repetition, Variation
-from dis_derivations.probing.machine import Machine
+from dis_derivations.probing.experiment import Check, Repetition, Variation, WarmCache
+from dis_derivations.probing.machine import Machine, measure
 from dis_derivations.probing.manifests import reordered
 from dis_store.errors import InvalidInputError
 
@@ -63,11 +63,60 @@ def test_one_request_has_no_company_and_no_order() -> None:
 
 
 def test_what_an_engine_does_not_have_is_not_run() -> None:
-    assert check("prefix-cache").reason.startswith("dis runs vllm with prefix caching off")
-    assert "has no prefix cache" in check("prefix-cache", backend="reference").reason
+    for backend in ("reference", "transformers", "mock"):
+        found = check("prefix-cache", backend=backend)
+        assert (found.experiments, found.reason) == (
+            (),
+            f"not applicable: the {backend} engine has none",
+        )
     assert "is the reference engine" in check("reference", backend="reference").reason
+    assert "come from no model" in check("reference", backend="mock").reason
+    for name in ("alone", "batch-size"):
+        assert "one request after the other" in check(name, backend="openai_compatible").reason
+    for name in ("new-process", "threads", "instruction-set"):
+        assert "neither starts nor sets up" in check(name, backend="openai_compatible").reason
     assert check("threads", Machine(1, 1, ())).reason == "this machine has one processor"
     assert "no way is known" in check("instruction-set", Machine(4, 4, ())).reason
+
+
+def test_a_warm_cache_is_tried_with_the_blocks_that_the_engine_has_and_then_with_small_ones() -> (
+    None
+):
+    block = "/vllm/engine_args/block_size"
+    assert check("prefix-cache").experiments == (WarmCache({}), WarmCache({block: 32}))
+    small = plan(
+        {**document(), "vllm": {"engine_args": {"block_size": 32}}}, MACHINE, ["prefix-cache"]
+    )
+    assert small[0].experiments == (WarmCache({}),)
+
+
+def test_a_warm_cache_captures_nothing_of_positions_that_are_not_computed() -> None:
+    prompts = {"enabled": True, "capture_prefill": True, "capture_decode": True}
+    found = check(
+        "prefix-cache", logits=prompts, activations={"enabled": True, "hooks": ["layers.0"]}
+    )
+    for experiment in found.experiments:
+        assert isinstance(experiment, WarmCache)
+        assert experiment.fields["/capture/logits/capture_prefill"] is False
+        assert experiment.fields["/capture/activations/enabled"] is False
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (None, "does not tell whether it has a prefix cache"),
+        ({"dtype": "bfloat16"}, "does not tell whether it has a prefix cache"),
+        ({"enable_prefix_caching": True}, "the prefix cache of the server is on"),
+        ({"enable_prefix_caching": False}, "the server says that its prefix cache is off"),
+    ],
+)
+def test_of_a_server_what_it_tells_of_its_cache_is_said(
+    told: dict[str, Any] | None, said: str
+) -> None:
+    given = document(backend="openai_compatible")
+    (found,) = plan(given, measure(given, told), ["prefix-cache"])
+    assert found.experiments == ()
+    assert said in found.reason
 
 
 def test_a_worker_gets_other_threads_by_its_manifest_and_the_reference_engine_by_its_process() -> (

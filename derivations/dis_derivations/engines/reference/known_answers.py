@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dis_derivations.engines.reference.attention import HeadLayout, HeadRounding, attend
 from dis_derivations.engines.reference.cache_attention import visible
+from dis_derivations.engines.reference.drawing import token_weights
 from dis_derivations.engines.reference.elementary_functions import (
     exp_of_negative,
     silu,
@@ -23,7 +24,6 @@ from dis_derivations.engines.reference.fixed_point import Floats, row_exponents,
 from dis_derivations.engines.reference.normalization import RootMeanSquare
 from dis_derivations.engines.reference.rotary import rotate
 from dis_derivations.engines.reference.rotary_scaling import inverse_frequencies
-from dis_derivations.engines.reference.sampling import token_weights
 from dis_store.errors import BuildError
 
 _HINT = "compute on another machine, or with another numpy or BLAS; report which one was wrong"

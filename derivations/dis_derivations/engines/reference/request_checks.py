@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dis_derivations.engines.protocol import Request
 from dis_derivations.engines.reference.config_values import unsupported
-from dis_derivations.engines.reference.sampling import MOST_TOKENS
+from dis_derivations.engines.reference.drawing import MOST_TOKENS
 from dis_store.errors import InvalidInputError
 
 

@@ -1,11 +1,16 @@
-"""Which positions each step computes: a function of the requests and the batching alone."""
+"""Which positions each step computes: a function of the requests and the batching alone.
+
+The worker of the mock engine runs where dis is not installed, and this file is laid beside it: until something is
+refused it imports nothing but the standard library.
+"""
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from dis_derivations.engines.protocol import Batching, Request
-from dis_store.errors import InvalidInputError
+if TYPE_CHECKING:
+    from dis_derivations.engines.protocol import Batching, Request
 
 
 @dataclass
@@ -20,7 +25,7 @@ class Running:
     """
 
     index: int
-    request: Request
+    request: "Request"
     slot: int
     tokens: list[int] = field(default_factory=list)
     computed: int = 0
@@ -67,7 +72,7 @@ class Schedule:
     step's bound leaves; then waiting requests are admitted while there is a slot.
     """
 
-    def __init__(self, requests: Sequence[Request], batching: Batching) -> None:
+    def __init__(self, requests: "Sequence[Request]", batching: "Batching") -> None:
         """Take the requests.
 
         Raises:
@@ -76,6 +81,8 @@ class Schedule:
         for name in ("max_num_seqs", "max_num_batched_tokens"):
             value = getattr(batching, name)
             if value is not None and value < 1:
+                from dis_store.errors import InvalidInputError
+
                 raise InvalidInputError(f"{name} must be at least 1, and is {value}")
         self.slots = min(batching.max_num_seqs, len(requests))
         self._bound = batching.max_num_batched_tokens
@@ -109,7 +116,7 @@ class Schedule:
         self._free.append(running.slot)
 
 
-def _take(parts: list[Part], running: Running, left: int | None) -> int | None:
+def _take(parts: list[Part], running: Running, left: "int | None") -> "int | None":
     """Add what of a sequence fits in `left` positions; return what is left then."""
     missing = len(running.tokens) - running.computed
     count = missing if left is None else min(missing, left)

@@ -1,12 +1,13 @@
 """The worker of the `transformers` engine: a program that the interpreter of its environment runs.
 
-It imports the standard library, torch, transformers, and what lies beside it (`worker_side.py`, `frames.py`). dis
-starts it with two descriptors, the one it reads messages from and the one it writes them to
-(docs/internals/engine-workers.md). Requests are computed one after the other, a whole prompt in one call and then a
-token a call, with attention as the plain formula.
+It imports the standard library, torch, transformers, numpy, and what lies beside it: `worker_side.py`, `frames.py`, and
+the modules of dis by which the reference engine draws tokens. dis starts it with two descriptors, the one it reads
+messages from and the one it writes them to (docs/internals/engine-workers.md). Requests are computed one after the
+other, a whole prompt in one call and then a token a call, with attention as the plain formula.
 """
 
 import importlib
+import importlib.util
 import math
 import os
 import platform
@@ -19,6 +20,11 @@ from typing import Any, Self
 PROGRAM = "transformers"
 _TENSOR_BYTES = 64 << 20
 _VERSIONED = ("torch", "transformers", "numpy", "safetensors")
+# The rule by which the reference engine draws tokens, each after those that it imports.
+_RULE = ("fixed_point", "elementary_functions", "drawing")
+_RULE_PACKAGE = "dis_derivations.engines.reference"
+_CHANCE = "dis sampling 1"
+_CHANCE_BYTES = 16
 
 
 class Transformers:
@@ -44,6 +50,9 @@ class Transformers:
             use_safetensors=True,
         ).eval()
         self.new_cache = library.DynamicCache
+        *_, drawing = [beside(name, f"{_RULE_PACKAGE}.{name}") for name in _RULE]
+        self.draw = drawing.draw
+        self.digest = beside("portable_blake3", "portable_blake3").digest
         talk.say("the model is loaded")
 
     def identity(self) -> dict[str, Any]:
@@ -172,7 +181,12 @@ class Sequel:
     """What follows one prompt."""
 
     def __init__(
-        self, engine: Transformers, talk: Any, header: Mapping[str, Any], number: int, prompt: Any
+        self,
+        engine: Transformers,
+        talk: Any,
+        header: Mapping[str, Any],
+        number: int,
+        prompt: Sequence[int],
     ) -> None:
         self._engine = engine
         self._talk = talk
@@ -181,11 +195,10 @@ class Sequel:
         self._number = number
         self._prompt = prompt
         self._cache = engine.new_cache(config=engine.model.config)
-        self._chance = engine.torch.Generator().manual_seed(self._request["seed"] or 0)
 
     def run(self, capture: Capture) -> None:
         """Choose tokens until the sequence has ended."""
-        computed, phase, chosen = self._prompt, "prefill", 0
+        computed, phase, chosen = list(self._prompt), "prefill", 0
         while True:
             logits = self._engine.model(
                 input_ids=self._engine.torch.tensor([computed]),
@@ -193,7 +206,7 @@ class Sequel:
                 use_cache=True,
             ).logits[0]
             capture.take(self._number, phase, logits)
-            token = choose(self._engine.torch, logits[-1], self._request, self._chance)
+            token = self._choose(logits[-1], chosen)
             chosen += 1
             reason = self._reason(token, chosen)
             self._talk.send(
@@ -209,45 +222,48 @@ class Sequel:
                 return
             computed, phase = [token], "decode"
 
+    def _choose(self, logits: Any, number: int) -> int:
+        """Return the token that follows: the largest logit's, of equal ones the lowest, or one that chance draws.
+
+        Args:
+            logits: Of one position: [vocabulary].
+            number: How many tokens of the answer there are before it.
+        """
+        values = logits.double().numpy()
+        # What is no number is the largest.
+        if not math.isfinite(values.max()):
+            raise RuntimeError("the model's logits are no numbers")
+        temperature = float(self._request["temperature"])
+        if temperature == 0:
+            return int(values.argmax())
+        # As `chance` of the reference engine.
+        key = f"{_CHANCE}\n{self._request['seed']}\n{number}\n{self._request['id']}"
+        drawn = self._engine.digest(key.encode())[:_CHANCE_BYTES]
+        return int(
+            self._engine.draw(
+                values,
+                int.from_bytes(drawn, "big"),
+                temperature=temperature,
+                top_p=float(self._request["top_p"]),
+                top_k=self._request["top_k"],
+            )
+        )
+
     def _reason(self, token: int, chosen: int) -> str | None:
         if token in self._request["stop_token_ids"]:
             return "stop"
         return "length" if chosen >= self._request["max_tokens"] else None
 
 
-def choose(torch: Any, logits: Any, request: Mapping[str, Any], chance: Any) -> int:
-    """Return the token that follows.
-
-    Greedily it is the largest logit's, of equal ones the lowest. Else chance draws from the probabilities in float64:
-    of the `top_k` likeliest, then of the fewest likeliest that have the share `top_p`.
-
-    Args:
-        torch: The module.
-        logits: Of one position: [vocabulary].
-        request: The request's entry in the message `generate`.
-        chance: The request's own generator.
-    """
-    if not bool(torch.isfinite(logits).any()) or bool(torch.isnan(logits).any()):
-        raise RuntimeError("the model's logits are no numbers")
-    temperature = float(request["temperature"])
-    if temperature == 0:
-        return int((logits == logits.max()).nonzero()[0])
-    ordered, tokens = torch.sort(logits.double(), descending=True, stable=True)
-    if request["top_k"]:
-        ordered, tokens = ordered[: request["top_k"]], tokens[: request["top_k"]]
-    weights = torch.exp((ordered - ordered[0]) / temperature).tolist()
-    # Added one after the other: torch may add in any order.
-    sums: list[float] = []
-    for weight in weights:
-        sums.append(weight + (sums[-1] if sums else 0.0))
-    kept = first_at_least(sums, float(request["top_p"]) * sums[-1]) + 1
-    drawn = float(torch.rand(1, generator=chance, dtype=torch.float64)) * sums[kept - 1]
-    return int(tokens[first_at_least(sums[:kept], math.nextafter(drawn, math.inf))])
-
-
-def first_at_least(sums: Sequence[float], target: float) -> int:
-    """Return the place of the first sum that reaches a target; of the last one where none does."""
-    return next((place for place, each in enumerate(sums) if each >= target), len(sums) - 1)
+def beside(file: str, name: str) -> Any:
+    """Import a module that lies beside this program by the name that others import it by."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{file}.py"))
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file}.py cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ vLLM's own defaults move with its version, the machine and the checkpoint. So ea
 given, whether the manifest speaks of it or not; what vLLM made of them is reported back and compared.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dis_derivations.engines.protocol import Batching
@@ -23,6 +23,10 @@ FORCED_VARIABLES: Mapping[str, tuple[str, str]] = {
     "GLOO_SOCKET_IFNAME": ("lo", "no other machine takes part"),
     "CUDA_DEVICE_ORDER": ("PCI_BUS_ID", "accelerators are counted as their driver counts them"),
 }  # fmt: skip
+PREFIX_CACHING = "enable_prefix_caching"
+"""No manifest turns it on. The closure of an experiment has it among its settings, with the next one."""
+KEPT_POSITIONS = "prefix_cache_positions"
+"""For how many positions there is room beside those of a full batch, so that what was cached is still there."""
 BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
 _NO_INVARIANCE = (
     "on the CPU vLLM does not start with batch-invariant kernels (VLLM_BATCH_INVARIANT)"
@@ -34,12 +38,13 @@ _ALLOWED_ARGUMENTS: Mapping[str, tuple[object, str]] = {
     "tensor_parallel_size": (1, _IN_ONE_PROCESS),
     "pipeline_parallel_size": (1, _IN_ONE_PROCESS),
     "async_scheduling": (False, "steps that overlap have no fixed batches"),
-    "enable_prefix_caching": (False, "what a request gives would depend on those before it"),
+    PREFIX_CACHING: (False, "what a request gives would depend on those before it"),
     "enable_auto_tool_choice": (False, _OF_SERVERS),
     "tool_call_parser": (None, _OF_SERVERS),
     "reasoning_parser": (None, _OF_SERVERS),
 }
 
+_SHORT_FORMATS = {"float": "float32", "half": "float16"}
 DEFAULT_BATCHED_TOKENS = 2048
 _KV_NUMBER_BYTES = 4
 _BLOCK = 128
@@ -95,11 +100,9 @@ def engine_arguments(
     """
     budget = batching.max_num_batched_tokens or max(DEFAULT_BATCHED_TOKENS, context)
     said = {name: value for name, value in settings.items() if value is not None}
-    memory = (
-        {}
-        if "gpu_memory_utilization" in said
-        else {"kv_cache_memory_bytes": kv_cache_bytes(config, batching.max_num_seqs, context)}
-    )
+    kept = said.pop(KEPT_POSITIONS, 0)
+    room = kv_cache_bytes(config, batching.max_num_seqs, context, kept)
+    memory = {} if "gpu_memory_utilization" in said else {"kv_cache_memory_bytes": room}
     return {
         "dtype": "auto",
         "enforce_eager": True,
@@ -113,7 +116,7 @@ def engine_arguments(
         "max_num_seqs": batching.max_num_seqs,
         "max_num_batched_tokens": budget,
         "async_scheduling": False,
-        "enable_prefix_caching": False,
+        PREFIX_CACHING: said.get(PREFIX_CACHING, False),
         "disable_cascade_attn": True,
         "scheduling_policy": "fcfs",
         "generation_config": "vllm",
@@ -126,20 +129,26 @@ def engine_arguments(
     }
 
 
-def kv_cache_bytes(config: Mapping[str, Any], sequences: int, context: int) -> int:
+def kept_positions(lengths: Iterable[int]) -> int:
+    """Return for how many positions there must be room where sequences of these lengths are to stay in the cache."""
+    return sum((-(-length // _BLOCK) + 1) * _BLOCK for length in lengths)
+
+
+def kv_cache_bytes(config: Mapping[str, Any], sequences: int, context: int, kept: int = 0) -> int:
     """Return room for the keys and values of a full batch, twice over: with less, requests are thrown out of it.
 
     Args:
         config: The model's `config.json`; where it says less than a Llama's, what it has at most is taken.
         sequences: How many there are at once.
         context: How long each may become.
+        kept: For how many positions more there is room.
     """
     heads = _number(config, "num_attention_heads", 1)
     width = _number(config, "head_dim", max(_number(config, "hidden_size", 1) // heads, 1))
     keys = _number(config, "num_key_value_heads", heads)
     per_token = 2 * _number(config, "num_hidden_layers", 1) * keys * width * _KV_NUMBER_BYTES
     positions = sequences * (-(-context // _BLOCK) + 1) * _BLOCK
-    return max(2 * per_token * positions, _LEAST_KV_BYTES)
+    return max(2 * per_token * positions, _LEAST_KV_BYTES) + per_token * kept
 
 
 def _number(config: Mapping[str, Any], name: str, default: int) -> int:
@@ -154,9 +163,18 @@ def overridden(arguments: Mapping[str, Any], used: Mapping[str, Any]) -> dict[st
         arguments: What `engine_arguments` said.
         used: The `settings` that the worker read from vLLM.
     """
+    told = {name: _as_reported(name, value) for name, value in arguments.items()}
+    told["cascade_attention"] = not arguments.get("disable_cascade_attn", True)
     # `auto` is a question, and its answer no override.
     return {
-        name: {"asked": arguments[name], "used": used[name]}
-        for name in sorted(arguments.keys() & used.keys())
-        if arguments[name] not in ("auto", used[name])
+        name: {"asked": told[name], "used": used[name]}
+        for name in sorted(told.keys() & used.keys())
+        if told[name] not in ("auto", used[name])
     }
+
+
+def _as_reported(name: str, value: Any) -> Any:
+    """Return a setting in the words in which vLLM reports it."""
+    if name == "dtype":
+        return _SHORT_FORMATS.get(value, value)
+    return value.upper() if name == "attention_backend" and isinstance(value, str) else value

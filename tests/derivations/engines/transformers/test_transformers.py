@@ -13,6 +13,7 @@ from checkpoints import CheckpointShape, write_checkpoint
 from dis_derivations.engines.child.launching import Surroundings
 from dis_derivations.engines.protocol import Batching, GeneratedSequence, Request
 from dis_derivations.engines.reference.engine import open_reference_engine
+from dis_derivations.engines.reference.sampling import choose_token
 from dis_derivations.engines.transformers.opening import (
     NUMERICS_VERSION,
     TransformersEngine,
@@ -172,6 +173,36 @@ def test_chance_is_the_seed_alone(engine: TransformersEngine) -> None:
     ]
     assert drawn(temperature=1.0, seed=5, top_k=1) == greedy
     assert drawn(temperature=1.0, seed=5, top_p=1e-9) == greedy
+
+
+LIMITS: list[dict[str, Any]] = [{}, {"top_k": 5}, {"top_p": 0.8}, {"top_k": 40, "top_p": 0.9}]
+SAMPLED = [
+    sampled_request(
+        f"s{n}", [97 + n, 3, n], temperature=0.5 + n / 4, seed=n, max_tokens=8, **limits
+    )
+    for n, limits in enumerate(LIMITS)
+]
+
+
+def test_equal_logits_give_the_tokens_of_the_reference_engine(rig: Rig) -> None:
+    with rig.opened(max_model_len=128) as opened:  # in bfloat16, so that many logits are equal
+        found, sink = generate(opened, [*SAMPLED, REQUESTS[0]])
+    for index, (request, sequence) in enumerate(zip(SAMPLED, found, strict=False)):
+        rows = sink.rows(index, "decode")
+        chosen = [
+            choose_token(row, request.sampling, request.id, number)
+            for number, row in enumerate(rows)
+        ]
+        assert chosen == list(sequence.output_token_ids)
+
+
+def test_a_seed_gives_the_tokens_that_it_gives_the_reference_engine(
+    engine: TransformersEngine, rig: Rig
+) -> None:
+    mixed = [SAMPLED[0], REQUESTS[1], *SAMPLED[1:]]
+    found, _ = generate(engine, mixed)
+    expected, _ = generate(open_reference_engine(rig.files, max_model_len=128), mixed)
+    assert [each.output_token_ids for each in found] == [each.output_token_ids for each in expected]
 
 
 def test_it_says_what_it_used(engine: TransformersEngine) -> None:

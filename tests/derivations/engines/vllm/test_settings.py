@@ -9,6 +9,7 @@ from dis_derivations.engines.protocol import Batching
 from dis_derivations.engines.vllm.settings import (
     FORCED_VARIABLES,
     engine_arguments,
+    kept_positions,
     kv_cache_bytes,
     overridden,
     process_variables,
@@ -117,3 +118,30 @@ def test_what_vllm_overrides_is_named_with_both_values() -> None:
     asked = {"dtype": "auto", "block_size": 64, "seed": 0, "load_format": "safetensors"}
     used = {"dtype": "bfloat16", "block_size": 16, "seed": 0, "attention_backend": "CPU_ATTN"}
     assert overridden(asked, used) == {"block_size": {"asked": 64, "used": 16}}
+    assert overridden({"disable_cascade_attn": True}, {"cascade_attention": True}) == {
+        "cascade_attention": {"asked": False, "used": True}
+    }
+
+
+def test_another_word_for_the_same_setting_is_no_override() -> None:
+    asked = {"dtype": "half", "attention_backend": "cpu_attn"}
+    used = {"dtype": "float16", "attention_backend": "CPU_ATTN", "cascade_attention": False}
+    assert overridden(asked, used) == {}
+    assert overridden({"dtype": "half"}, {"dtype": "float32"}) == {
+        "dtype": {"asked": "float16", "used": "float32"}
+    }
+
+
+def test_the_closure_of_an_experiment_turns_the_prefix_cache_on_and_has_room_for_it() -> None:
+    plain = engine_arguments({}, Batching(8), CONFIG, 512)
+    kept = kept_positions([100, 128, 129])
+    assert kept == 256 + 256 + 384
+    settings = {"enable_prefix_caching": True, "prefix_cache_positions": kept}
+    found = engine_arguments(settings, Batching(8), CONFIG, 512)
+    room = found["kv_cache_memory_bytes"] - plain["kv_cache_memory_bytes"]
+    assert room == kept * 2 * 30 * 3 * 64 * 4
+    assert found == {
+        **plain,
+        "enable_prefix_caching": True,
+        "kv_cache_memory_bytes": found["kv_cache_memory_bytes"],
+    }

@@ -26,7 +26,11 @@ from vllm_environment import SMALL, vllm_python
 SCRIPT = Path(__file__).with_name("logits_script.py")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-DECLARED = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "2", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+DECLARED = {
+    "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "2", "LC_ALL": "C.UTF-8", "TZ": "UTC",
+    # vLLM sets it otherwise.
+    "VLLM_WORKER_MULTIPROC_METHOD": "fork",
+}  # fmt: skip
 SETTINGS = {"dtype": "bfloat16", "max_model_len": 256}
 BATCHING = Batching(8, 1024)
 PROMPTS = [[97 + number, *range(1, 4 + 5 * number)] for number in range(8)]
@@ -209,14 +213,21 @@ def test_the_engine_says_what_it_really_uses(engine: VllmEngine) -> None:
         "max_num_batched_tokens": 1024,
         "max_num_seqs": 8,
     }
-    assert found["overridden"] == {}
+    assert found["overridden"] == {
+        "VLLM_WORKER_MULTIPROC_METHOD": {"asked": "fork", "used": "spawn"}
+    }
+    assert found["settings"]["cascade_attention"] is False
+    # One of arithmetic that nobody asked for; not one that holds a path or a random word.
+    assert found["added_variables"]["TORCHINDUCTOR_CPP_DYNAMIC_THREADS"] == "1"
     assert found["variables"]["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
     assert found["device"]["type"] == "cpu"
     assert found["device"]["threads"] == 2
     assert found["weights"]["tensors"] > 0
     assert "torch" in found["versions"]
     # What can be compared says nothing of where it ran.
-    assert "/" not in json.dumps([found["settings"], found["device"], found["versions"]])
+    assert "/" not in json.dumps(
+        [found["settings"], found["device"], found["versions"], found["added_variables"]]
+    )
     assert engine.environment()["variables_set_by_the_engine"]
 
 
