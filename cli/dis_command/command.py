@@ -206,6 +206,17 @@ def transformers_python_option(function: _Function) -> _Function:
     )(function)
 
 
+def place_option(function: _Function) -> _Function:
+    """Add `--in`, as the parameter `place`."""
+    return click.option(
+        "--in",
+        "place",
+        type=click.Choice(["image", "environment"]),
+        help="Run the engine in the image of the manifest, or outside.  [default: in the image, if one is named and "
+        "no Python is]",
+    )(function)
+
+
 def ref_argument(
     name: str = "ref", metavar: str = "REF", **attributes: Any
 ) -> Callable[[_Function], _Function]:

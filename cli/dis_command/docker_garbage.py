@@ -12,20 +12,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DockerGarbage:
-    """Images in Docker whose objects are gone.
+    """Images in Docker whose objects are gone, and containers whose processes of dis are gone.
 
     Attributes:
-        left: They are there still, each with the reason where one is known.
-        removed: They are gone from Docker as well.
+        left: Images that are there still, each with the reason where one is known.
+        removed: Images that are gone from Docker as well.
+        containers: Those that were left, and are removed.
     """
 
     left: "Sequence[tuple[LoadedImage, str]]"
     removed: "Sequence[LoadedImage]"
+    containers: "Sequence[str]" = ()
 
     @property
     def lines(self) -> list[str]:
         """What is to be said of them."""
-        lines = [f"image {each.image} removed from Docker" for each in self.removed]
+        lines = [
+            f"container {each[:12]} of a dis that was killed removed" for each in self.containers
+        ]
+        lines += [f"image {each.image} removed from Docker" for each in self.removed]
         for each, reason in self.left:
             why = reason or "dis gc --docker removes it"
             lines.append(f"image {each.image} is in Docker still: {why}")
@@ -47,7 +52,8 @@ def collect_from_docker(
 ) -> DockerGarbage:
     """Return which images are left in Docker after a collection, or would be after one; with `remove` they go.
 
-    Docker is asked only where there is something to be removed.
+    With them go containers that killed processes of dis left. Docker is asked only with `remove`, and must answer only
+    where there is an image to be removed.
 
     Args:
         store: The store.
@@ -65,10 +71,19 @@ def collect_from_docker(
 
     going = [each.digest for each in report.objects] if report.dry_run else []
     left = images_without_object(store, going)
-    if not left or not remove:
+    if not remove:
         return DockerGarbage([(each, "") for each in left], ())
     from dis_derivations.images.docker_engine import DockerEngine
+    from dis_derivations.images.leftover_containers import remove_leftovers
+    from dis_store.errors import UnfitEnvironmentError
 
-    with DockerEngine.connect(environment) as engine:
-        done = remove_from_docker(store, engine, left)
-    return DockerGarbage(done.kept, done.removed)
+    try:
+        with DockerEngine.connect(environment) as engine:
+            # First, for Docker keeps an image that a container is of.
+            containers = remove_leftovers(engine)
+            done = remove_from_docker(store, engine, left)
+    except UnfitEnvironmentError:
+        if left:
+            raise
+        return DockerGarbage((), ())
+    return DockerGarbage(done.kept, done.removed, containers)

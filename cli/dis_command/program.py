@@ -51,7 +51,12 @@ COMMANDS = {
     "inspect": _entry(
         "inspect", "inspect", "Describe a manifest, a lock, a run or an object.", _MANIFESTS
     ),
-    "schema": _entry("schema", "schema", "Print the JSON Schema of a manifest.", _MANIFESTS),
+    "schema": _entry(
+        "schema",
+        "schema",
+        "Print the JSON Schema of a manifest, of a lock, or of what a command prints.",
+        _MANIFESTS,
+    ),
     "ls": _entry("ls", "ls", "List the files of an object or a run.", _STORE),
     "cat": _entry("cat", "cat", "Print a file of an object or a run.", _STORE),
     "path-info": _entry(

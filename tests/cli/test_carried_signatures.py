@@ -104,8 +104,10 @@ def test_a_claim_of_a_stranger_beside_that_of_a_trusted_key_does_no_harm(
     dis: Dis, config: Path, archive: Path, tmp_path: Path
 ) -> None:
     from dataclasses import replace
+    from itertools import count
 
     from dis_derivations.trust.claim import Claim
+    from dis_derivations.trust.policy import MAX_ENVELOPES
     from dis_derivations.trust.signed_document import SignedDocument
     from dis_derivations.trust.statement import PAYLOAD_TYPE
     from dis_store.errors import DisError
@@ -115,13 +117,19 @@ def test_a_claim_of_a_stranger_beside_that_of_a_trusted_key_does_no_harm(
         "roots"
     ]
     with Store.open(tmp_path / "other") as store:
-        for data in store.signatures(Digest(root)).values():
+        for digest, data in store.signatures(Digest(root)).items():
             try:
                 claim = Claim.decode(SignedDocument.decode(data).envelope.statement_payload())
             except DisError:
                 continue
-            made_up = replace(claim, key=Digest.of(b"another"))
-            store.add_signature(Digest(root), signer("bob").sign(made_up.encode(), PAYLOAD_TYPE))
+            # More of them than are ever read, and all before it.
+            numbers, before = count(), 0
+            while before < MAX_ENVELOPES:
+                made_up = replace(claim, key=Digest.of(b"another %d" % next(numbers)))
+                said = signer("bob").sign(made_up.encode(), PAYLOAD_TYPE)
+                if Digest.of(said) < digest:
+                    store.add_signature(Digest(root), said)
+                    before += 1
     found = dis("--store", tmp_path / "other", "verify-signatures", root, "--json")
     assert found.code == 0
     assert all(row["signers"] == ["laptop"] for row in found.document["builds"])

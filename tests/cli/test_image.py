@@ -1,13 +1,17 @@
 """`dis image`, and what `dis gc` says of images in Docker, through the command and a real engine."""
 
+import ast
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from command_line import ROOT, Outcome, call
+from dis_derivations.images.docker_engine import DockerEngine
 from docker_engine import docker_engine
 from images import Json, LayoutMaker, tar_of
 
@@ -135,6 +139,25 @@ def test_an_image_is_loaded_and_leaves_docker_when_its_object_is_gone(
     assert removed.code == 0, removed.err
     assert f"image {config_digest} removed from Docker" in removed.out
     assert dis(tmp_path, "gc", "--json").document["docker_images"] == []
+
+
+def test_a_container_that_a_killed_dis_left_goes_with_its_image(
+    tmp_path: Path, image: Json, docker: str
+) -> None:
+    loaded = dis(tmp_path, "image", "load", only_object(tmp_path), "--json").document
+    code = "from dis_derivations.images import leftover_containers as left; print(left.labels())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    labels = ast.literal_eval(said.stdout)
+    with DockerEngine.connect() as engine:
+        left = engine.client.create_container(loaded["docker_id"], command=["x"], labels=labels)[
+            "Id"
+        ]
+        kept = dis(tmp_path, "gc", "--json")
+        assert kept.document["docker_containers"] == []
+        removed = dis(tmp_path, "gc", "--docker", "--json")
+        assert removed.document["docker_containers"] == [left]
+        assert [each["removed"] for each in removed.document["docker_images"]] == [True]
+        assert engine.client.containers(all=True) == []
 
 
 def test_a_collection_needs_an_engine_only_to_remove_something(

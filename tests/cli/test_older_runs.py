@@ -116,6 +116,15 @@ def _twice(older: Path) -> bytes:
     return held.getvalue()
 
 
+def _saying(name: str, size: int) -> Callable[[Path], bytes]:
+    """Return what makes an archive with a file in it that says how long it is, before much that is nothing."""
+    member = bytearray(tarfile.TarInfo(name).tobuf(tarfile.GNU_FORMAT))
+    member[124:136] = b"\xff" + (256**11 + size).to_bytes(11, "big")
+    member[148:156] = b" " * 8
+    member[148:156] = b"%06o\0 " % sum(member)
+    return lambda _: gzip.compress(bytes(member) + bytes(1 << 20), mtime=0)
+
+
 BROKEN: dict[str, Callable[[Path], bytes]] = {
     "cut": lambda older: archived(older).read_bytes()[:-200],
     "cut inside": lambda older: gzip.compress(
@@ -124,6 +133,9 @@ BROKEN: dict[str, Callable[[Path], bytes]] = {
     "two runs": _twice,
     "no tar": lambda _: gzip.compress(b"no tar file" * 100, mtime=0),
     "empty": lambda _: b"",
+    "a negative size, which reads all that there is": _saying("a/bundle.json", -1),
+    "a negative size of another file": _saying("a/other", -1024),
+    "a negative size that gives room back": _saying("a/other", -(1 << 40)),
 }
 
 

@@ -178,3 +178,15 @@ def test_a_repository_that_cannot_be_asked_is_said_in_one_block(
 
     assert outcome.code == code, outcome.out + outcome.err
     outcome.check_one_block()
+
+
+def test_a_registry_that_cannot_be_reached_is_not_said_to_have_sent_anything(
+    world: World, me: Builder
+) -> None:
+    outcome = me.dis("challenge", world.config, "oci://127.0.0.1:9/runs")
+
+    assert outcome.code == 3, outcome.out + outcome.err
+    outcome.check_one_block()
+    assert "cannot be reached" in outcome.err
+    assert "see whether its name and port are right" in outcome.err
+    assert "arrived" not in outcome.err

@@ -16,6 +16,7 @@ from dis_command.command import (
     transformers_interpreter,
     vllm_python_option,
 )
+from dis_command.image_trust import image_check_of
 from dis_command.session import Session
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def bisect(
             laboratory.budget, laboratory.jobs = budget, job_count(jobs)
             laboratory.engine_python = engine_python(vllm_python)
             laboratory.transformers_python = transformers_interpreter()
+            laboratory.image_check = image_check_of(session)
             found = search(laboratory)
         session.print_result(found.to_json, lambda: render_bisection(found), paged=True)
         return 0 if found.found else 1

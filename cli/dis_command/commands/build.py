@@ -15,6 +15,7 @@ from dis_command.command import (
     jobs_option,
     json_option,
     pass_session,
+    place_option,
     set_option,
     transformers_interpreter,
     transformers_python_option,
@@ -24,6 +25,7 @@ from dis_command.image_trust import image_check_of
 from dis_command.session import Session
 
 if TYPE_CHECKING:
+    from dis_derivations.realisation.engine_environment import Place
     from dis_derivations.realisation.target import TargetRequest
 
 
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 @jobs_option
 @vllm_python_option
 @transformers_python_option
+@place_option
 @json_option
 @pass_session
 def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -64,6 +67,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     jobs: int | None,
     vllm_python: str | None,
     transformers_python: str | None,
+    place: "Place | None",
 ) -> None:
     """Build what an engine loads, and describe it.
 
@@ -82,6 +86,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         root=name,
         engine_python=engine_python(vllm_python),
         transformers_python=transformers_interpreter(transformers_python),
+        place=place,
         image_check=image_check_of(session),
     )
     refuse_inputs(request.config, overrides, [output])

@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 )
 @click.option("--drop-inputs", is_flag=True, help="Free what kept results were built from as well.")
 @click.option(
-    "--docker", is_flag=True, help="Remove images from Docker whose objects are gone as well."
+    "--docker",
+    is_flag=True,
+    help="Remove images from Docker whose objects are gone as well, and containers of killed runs.",
 )
 @yes_option
 @json_option
@@ -96,7 +98,11 @@ def gc(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
             store, report, session.environment, remove=docker and not dry_run
         )
     session.print_result(
-        lambda: {**_document(report), "docker_images": in_docker.to_json()},
+        lambda: {
+            **_document(report),
+            "docker_images": in_docker.to_json(),
+            "docker_containers": list(in_docker.containers),
+        },
         lambda: "\n".join((_text(report), *in_docker.lines)),
     )
     if not report.reached and keep_free is not None:

@@ -16,6 +16,7 @@ from dis_command.command import (
     jobs_option,
     json_option,
     pass_session,
+    place_option,
     set_option,
     transformers_interpreter,
     transformers_python_option,
@@ -27,6 +28,7 @@ from dis_command.session import Session
 if TYPE_CHECKING:
     from dis_derivations.probing.experiment import CheckName
     from dis_derivations.probing.verdict import Verdict
+    from dis_derivations.realisation.engine_environment import Place
     from dis_derivations.realisation.target import TargetRequest
     from dis_store import Store
 
@@ -59,6 +61,7 @@ _NOTHING_MADE = 5
 @jobs_option
 @vllm_python_option
 @transformers_python_option
+@place_option
 @json_option
 @pass_session
 def probe(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -73,6 +76,7 @@ def probe(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     jobs: int | None,
     vllm_python: str | None,
     transformers_python: str | None,
+    place: "Place | None",
 ) -> int:
     """Check what a manifest's results do not depend on.
 
@@ -95,6 +99,7 @@ def probe(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         jobs=job_count(jobs),
         engine_python=engine_python(vllm_python),
         transformers_python=transformers_interpreter(transformers_python),
+        place=place,
         image_check=image_check_of(session),
     )
     if plot is not None:

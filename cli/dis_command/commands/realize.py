@@ -15,6 +15,7 @@ from dis_command.command import (
     jobs_option,
     json_option,
     pass_session,
+    place_option,
     set_option,
     split_target,
     transformers_interpreter,
@@ -26,6 +27,7 @@ from dis_command.session import Session
 from dis_command.unverified import unverified_option, warn_after, warn_before
 
 if TYPE_CHECKING:
+    from dis_derivations.realisation.engine_environment import Place
     from dis_derivations.realisation.target import RealisedTarget
     from dis_store import Store
 
@@ -77,6 +79,7 @@ class RealizeCommand(DisCommand):
 @click.option("--no-substitute", is_flag=True, help="Ask no registry; build everything here.")
 @vllm_python_option
 @transformers_python_option
+@place_option
 @json_option
 @pass_session
 def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -95,6 +98,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     no_substitute: bool,
     vllm_python: str | None,
     transformers_python: str | None,
+    place: "Place | None",
 ) -> int:
     """Build a target of a manifest, or find it built.
 
@@ -122,6 +126,7 @@ def realize(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         substituter=None if no_substitute else substituter_of(session),
         engine_python=engine_python(vllm_python),
         transformers_python=transformers_interpreter(transformers_python),
+        place=place,
         image_check=image_check_of(session),
     )
     with session.open_store() as store:

@@ -15,6 +15,7 @@ from dis_command.command import (
     jobs_option,
     json_option,
     pass_session,
+    place_option,
     set_option,
     transformers_interpreter,
     transformers_python_option,
@@ -25,6 +26,7 @@ from dis_command.session import Session
 from dis_command.unverified import unverified_option, warn_after, warn_before
 
 if TYPE_CHECKING:
+    from dis_derivations.realisation.engine_environment import Place
     from dis_derivations.realisation.target import RealisedTarget
     from dis_store import Store
 
@@ -61,6 +63,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @jobs_option
 @vllm_python_option
 @transformers_python_option
+@place_option
 @json_option
 @pass_session
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
@@ -77,6 +80,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     jobs: int | None,
     vllm_python: str | None,
     transformers_python: str | None,
+    place: "Place | None",
 ) -> int:
     """Realise a run and lay it out as a directory of files.
 
@@ -99,6 +103,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         root=name,
         engine_python=engine_python(vllm_python),
         transformers_python=transformers_interpreter(transformers_python),
+        place=place,
         image_check=image_check_of(session),
     )
     refuse_inputs(path, overrides, (token_output, run_log_output))

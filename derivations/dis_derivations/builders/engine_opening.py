@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dis_derivations.builders.closure import ENVIRONMENT_DIRECTORY
+from dis_derivations.builders.closure import ENVIRONMENT_DIRECTORY, MODEL_DIRECTORY
 from dis_derivations.engines.protocol import Batching, Engine
 from dis_derivations.engines.registry import (
     MOCK,
@@ -17,11 +18,13 @@ from dis_derivations.engines.registry import (
 )
 from dis_derivations.environments.document import DOCUMENT
 from dis_derivations.realisation.building import BuildContext
+from dis_store import canonical_json
 from dis_store.digest import Digest
-from dis_store.errors import UnfitEnvironmentError
+from dis_store.errors import IntegrityError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
-    from dis_derivations.engines.child.launching import Surroundings
+    from dis_derivations.engines.child.launching import ContainerSource, Surroundings
+    from dis_derivations.images.stored_image import StoredImage
 
 ENGINE_LOG = "engine.log"
 
@@ -44,6 +47,7 @@ def opened_engine(
     Raises:
         UnfitEnvironmentError: The engine cannot be had here, or cannot run this model.
         InvalidInputError: A file of the model is malformed.
+        IntegrityError: Docker has another image than the one of the closure. Nothing was run.
         BuildError: The engine failed.
     """
     spec = document["engine"]
@@ -54,7 +58,12 @@ def opened_engine(
             f"the closure is for version {spec['numerics']} of the engine {kind.name}",
             cause=f"this version of dis has version {kind.numerics}",
         )
-    if kind.name == MOCK.name:
+    if kind.name == MOCK.name and context.hints.get("in_image"):
+        from dis_derivations.engines.mock.opening import open_mock_worker
+
+        with open_mock_worker(spec, files, batching, _surroundings(context, document)) as mock:
+            yield mock
+    elif kind.name == MOCK.name:
         from dis_derivations.engines.mock.engine import open_mock_engine
 
         yield open_mock_engine(files, max_model_len=length)
@@ -63,12 +72,12 @@ def opened_engine(
     elif kind.name == TRANSFORMERS.name:
         from dis_derivations.engines.transformers.opening import open_transformers
 
-        with open_transformers(spec, files, _surroundings(context)) as transformers:
+        with open_transformers(spec, files, _surroundings(context, document)) as transformers:
             yield transformers
     elif kind.name == VLLM.name:
         from dis_derivations.engines.vllm.opening import open_vllm
 
-        with open_vllm(spec, files, batching, _surroundings(context)) as vllm:
+        with open_vllm(spec, files, batching, _surroundings(context, document)) as vllm:
             yield vllm
     else:
         from dis_derivations.engines.reference.engine import open_reference_engine
@@ -76,22 +85,141 @@ def opened_engine(
         yield open_reference_engine(files, max_model_len=length)
 
 
-def _surroundings(context: BuildContext) -> "Surroundings":
+def _surroundings(context: BuildContext, document: Mapping[str, Any]) -> "Surroundings":
     """Return where the worker of a build runs."""
     from dis_derivations.engines.child.launching import DEFAULT_PATIENCE, Surroundings
 
     def keep_output(output: bytes) -> None:
         context.log_files[ENGINE_LOG] = output
 
+    identity = document.get("environment") or {}
+    facts = identity.get("interpreter")
+    environment = _environment(context) if identity else None
+    if context.hints.get("in_image"):
+        interpreter = None
+        container = _container(context, environment, facts, identity.get("image"))
+    else:
+        interpreter, container = _interpreter(context), None
+        if environment is not None:
+            _check_fit(context, environment, interpreter)
     return Surroundings(
-        interpreter=Path(context.hints["engine_python"]),
-        environment=_environment(context, context.inputs["closure"].object),
+        interpreter=interpreter,
+        environment=None if environment is None else context.store.object_path(environment),
         platform={"class": context.derivation.platform, "facts": dict(context.platform_facts)},
         patience=float(context.hints.get("patience") or DEFAULT_PATIENCE),
         check=context.check_interrupted,
         note=context.log.write,
         keep_output=keep_output,
+        facts=facts,
+        container=container,
+        tell_attempts=partial(_tell_attempts, context)
+        if context.hints.get("forbids_network")
+        else None,
     )
+
+
+def _tell_attempts(context: BuildContext, count: int) -> None:
+    """Record that the engine's container was never left, as it is recorded of builds without network.
+
+    Raises:
+        NetworkAttemptError: Something in it tried to.
+    """
+    from dis_derivations.confinement.confined_builder import NETWORK_DOCUMENT, with_network
+    from dis_derivations.confinement.counters import KIND
+    from dis_derivations.confinement.errors import NetworkAttemptError
+    from dis_derivations.runs.run_directory import RUN_LOG
+
+    means = "a container that has none"
+    if count:
+        context.log.write(f"network: {count} packets had no way out of the container")
+        raise NetworkAttemptError(
+            f"the engine of {context.derivation.name} tried to use the network, which the manifest forbids",
+            cause=f"denied by {means}: {count} packets, by {KIND}",
+            hint="if it is meant to use the network, say so: --set runtime.network_policy=online_allowed",
+        )
+    context.log.write(f"network: no attempt, recorded by {KIND}")
+    record = {
+        "policy": "offline_required",
+        "enforced_by": means,
+        "recorded_by": KIND,
+        "attempts": 0,
+    }
+    context.log_files[NETWORK_DOCUMENT] = canonical_json.encode({"format": 1, **record})
+    if isinstance(log := context.log_files.get(RUN_LOG), bytes):
+        context.log_files[RUN_LOG] = with_network(log, record)
+
+
+def _interpreter(context: BuildContext) -> Path:
+    """Return the Python that was found for the engine.
+
+    Raises:
+        UnfitEnvironmentError: None was looked for: the build is made from what the store remembers of it.
+    """
+    named = context.hints.get("engine_python")
+    if named is None:
+        raise UnfitEnvironmentError(
+            f"it is not known where the engine of {context.derivation.name} is installed",
+            hint="make it again from its manifest: dis realize CONFIG",
+        )
+    return Path(named)
+
+
+def _container(
+    context: BuildContext,
+    environment: Digest | None,
+    facts: Mapping[str, str] | None,
+    named: str | None,
+) -> "ContainerSource":
+    """Return what the container of a build's worker is made of.
+
+    Raises:
+        InvalidInputError: The closure has no image.
+        IntegrityError: The image is another one than the closure says, or has another interpreter.
+        UnfitEnvironmentError: The environment is for another Python than that of the image.
+    """
+    from dis_derivations.engines.child.launching import ContainerSource
+    from dis_derivations.images.stored_image import read_stored
+
+    closure = context.inputs["closure"].object
+    image = read_stored(context.store, closure)
+    if named not in {None, str(image.id)}:
+        raise IntegrityError(
+            "the image of the closure is another one than the lock says",
+            cause=f"it is {image.id}, and the result would be remembered as that of {named}",
+            hint="lock the image again: dis lock CONFIG --update runtime.image",
+        )
+    if facts is not None:
+        _check_interpreter(context, image, environment, facts)
+    return ContainerSource(context.store, image, closure, MODEL_DIRECTORY, environment)
+
+
+def _check_interpreter(
+    context: BuildContext,
+    image: "StoredImage",
+    environment: Digest | None,
+    facts: Mapping[str, str],
+) -> None:
+    from dis_derivations.environments.document import read_environment
+    from dis_derivations.environments.interpreter import fits_version
+    from dis_derivations.images.interpreter_label import INTERPRETER, interpreter_facts
+
+    found = interpreter_facts(image.image.config.labels.get(INTERPRETER))
+    if found != dict(facts):
+        raise IntegrityError(
+            f"the image {image.id} has another interpreter than the lock says",
+            cause=f"it has {found}, and the closure was made for {dict(facts)}",
+            hint="lock the image again: dis lock CONFIG --update runtime.image",
+        )
+    if environment is None:
+        return
+    document = read_environment(context.store.object_path(environment))
+    version = facts["python"].rpartition(" ")[2]
+    if not fits_version(document.python, version):
+        raise UnfitEnvironmentError(
+            f"the environment is not for the Python of the image, which is {facts['python']}",
+            cause=f"it was made for Python {document.python}",
+            hint="name an image with that Python, or run it outside: --in environment",
+        )
 
 
 def _server(
@@ -105,23 +233,29 @@ def _server(
     return open_server(document["engine"], files, document["environment"], server)
 
 
-def _environment(context: BuildContext, closure: Digest) -> Path | None:
-    """Return where the environment of the closure lies; None for a closure without one.
+def _environment(context: BuildContext) -> Digest | None:
+    """Return the environment of the closure; None for a closure without one."""
+    closure = context.inputs["closure"].object
+    return next(
+        (
+            file.owner
+            for file in context.store.files(closure)
+            if file.path == f"{ENVIRONMENT_DIRECTORY}/{DOCUMENT}"
+        ),
+        None,
+    )
+
+
+def _check_fit(context: BuildContext, environment: Digest, interpreter: Path) -> None:
+    """Refuse an interpreter that an environment is not for.
 
     Raises:
-        UnfitEnvironmentError: It is not for the interpreter.
+        UnfitEnvironmentError: It is not.
     """
     from dis_derivations.environments.document import read_environment
     from dis_derivations.environments.fit import check_fit
     from dis_derivations.environments.interpreter import probe_interpreter
 
-    owners = [
-        file.owner
-        for file in context.store.files(closure)
-        if file.path == f"{ENVIRONMENT_DIRECTORY}/{DOCUMENT}"
-    ]
-    if not owners:
-        return None
-    path = context.store.object_path(owners[0])
-    check_fit(read_environment(path), probe_interpreter(Path(context.hints["engine_python"])))
-    return path
+    check_fit(
+        read_environment(context.store.object_path(environment)), probe_interpreter(interpreter)
+    )

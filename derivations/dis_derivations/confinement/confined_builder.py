@@ -134,12 +134,12 @@ def _take(
     files = files_of(message["log_files"])
     files[NETWORK_DOCUMENT] = canonical_json.encode({"format": 1, **record})
     if isinstance(log := files.get(RUN_LOG), bytes):
-        files[RUN_LOG] = _with_network(log, record)
+        files[RUN_LOG] = with_network(log, record)
     context.log_files.update(files)
     return outputs
 
 
-def _with_network(log: bytes, record: Mapping[str, Any]) -> bytes:
+def with_network(log: bytes, record: Mapping[str, Any]) -> bytes:
     """Return the log of a run with what is known of its network among what controls its results."""
     document = strict_json.decode(log, name=RUN_LOG)
     document.setdefault("determinism_controls", {})["network"] = dict(record)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dis_derivations.confinement.attempt import Attempt
 
 FILES = ("/proc/self/net/snmp", "/proc/self/net/snmp6")
+KIND = "the kernel's counters, which tell of no destinations"
 _LONGEST = 1 << 16
 _COUNTED = ("OutNoRoutes", "Ip6OutNoRoutes")
 
@@ -26,7 +27,7 @@ class Counters:
     descriptors: list[int]
     _before: int = field(default=0)
 
-    kind = "the kernel's counters, which tell of no destinations"
+    kind = KIND
 
     def __post_init__(self) -> None:
         self._before = self._count()
@@ -47,10 +48,13 @@ class Counters:
             os.close(descriptor)
 
     def _count(self) -> int:
-        return sum(_lost(os.pread(each, _LONGEST, 0).decode("utf-8")) for each in self.descriptors)
+        return sum(
+            packets_without_way(os.pread(each, _LONGEST, 0).decode("utf-8"))
+            for each in self.descriptors
+        )
 
 
-def _lost(text: str) -> int:
+def packets_without_way(text: str) -> int:
     """Return the packets without a way in one file of counters, of either form that there is."""
     lines = [line.split() for line in text.splitlines()]
     total = sum(int(line[1]) for line in lines if len(line) == 2 and line[0] in _COUNTED)  # noqa: PLR2004

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dis_derivations.realisation.building import Builder
 
 _ASKING_THE_ENGINE = frozenset({"run", "generation"})
+_STARTING_AN_ENGINE = frozenset({"generation", "probe"})
 
 
 def forbids_network(document: Mapping[str, Any]) -> bool:
@@ -49,11 +50,20 @@ def _refuse_servers(document: Mapping[str, Any]) -> None:
 
 
 def builders_for(
-    builders: "Mapping[str, Builder]", process: "ConfinedProcess | None"
+    builders: "Mapping[str, Builder]", process: "ConfinedProcess | None", *, contained: bool = False
 ) -> "Mapping[str, Builder]":
-    """Return builders whose builds are made in a process without network, if there is one for them."""
+    """Return builders whose builds are made in a process without network, if there is one for them.
+
+    Args:
+        builders: All of them.
+        process: Where they are made; None where they may use the network.
+        contained: Whether the engine runs in a container, which has no network either. Those that start one are then
+            made outside of the process: from inside nobody may speak with Docker, who could give anybody a network.
+    """
     if process is None:
         return builders
     from dis_derivations.confinement.confined_builder import confined
 
-    return confined(builders, process)
+    left_out = _STARTING_AN_ENGINE if contained else frozenset()
+    inside = {name: builder for name, builder in builders.items() if name not in left_out}
+    return {**builders, **confined(inside, process)}

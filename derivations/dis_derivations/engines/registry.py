@@ -53,7 +53,7 @@ REFERENCE = EngineKind(
 )
 VLLM = EngineKind(
     name="vllm",
-    numerics=1,
+    numerics=2,
     platform="cpu",
     counting_engine_args=(
         "attention_backend",
@@ -72,7 +72,7 @@ VLLM = EngineKind(
 )
 TRANSFORMERS = EngineKind(
     name="transformers",
-    numerics=1,
+    numerics=2,
     platform="cpu",
     counting_engine_args=("attention_backend", "dtype", "max_model_len"),
     batching_counts=False,
@@ -88,7 +88,7 @@ SERVER = EngineKind(
 )
 MOCK = EngineKind(
     name="mock",
-    numerics=1,
+    numerics=2,
     platform="any",
     counting_engine_args=("max_model_len",),
     batching_counts=False,

@@ -7,9 +7,13 @@ was made, and are imported from; their lines of code are not run (docs/internals
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from dis_derivations.environments.document import SITE_PACKAGES, read_environment
+from dis_derivations.environments.document import (
+    SITE_PACKAGES,
+    EnvironmentDocument,
+    read_environment,
+)
 from dis_derivations.environments.fit import check_fit
 from dis_derivations.environments.interpreter import probe_interpreter
 from dis_derivations.environments.startup.sitecustomize import VARIABLE
@@ -60,30 +64,45 @@ def environment_command(
     document = read_environment(environment)
     python = probe_interpreter(interpreter)
     check_fit(document, python)
-    top = (environment / SITE_PACKAGES).absolute()
-    places = [str(top), *(str(top / path) for path in document.import_paths)]
+    places = _places(document, environment.absolute())
     if any(os.pathsep in place for place in (*places, str(STARTUP_DIRECTORY))):
         raise UnfitEnvironmentError(
             f"nothing can run in the environment {environment}",
             cause=f"its path holds {os.pathsep!r}, which separates paths for Python",
             hint="move the store: dis --store DIR …",
         )
-    argv = [str(python.path), *_FLAGS, str(STARTUP_DIRECTORY / "start.py"), *module_or_program]
+    flags, own = started_in(document, environment.absolute(), STARTUP_DIRECTORY)
     kept = set() if inherited is None else {"PYTHONHASHSEED"}
-    return argv, _variables(os.environ if inherited is None else inherited, kept, places)
+    variables = _inherited(os.environ if inherited is None else inherited, kept)
+    return [str(python.path), *flags, *module_or_program], {**variables, **own}
 
 
-def _variables(
-    inherited: Mapping[str, str], kept_anyway: Collection[str], places: Sequence[str]
-) -> dict[str, str]:
-    kept = {
+def started_in(
+    document: EnvironmentDocument, environment: PurePath, startup: PurePath
+) -> tuple[list[str], dict[str, str]]:
+    """Return the flags, and the variables, with which an interpreter is started in an environment, wherever that lies.
+
+    Args:
+        document: The environment's.
+        environment: The object's place, as the interpreter will see it.
+        startup: The place of what is in `STARTUP_DIRECTORY`, likewise.
+    """
+    variables = {
+        **_OWN_VARIABLES,
+        "PYTHONPATH": str(startup),
+        VARIABLE: os.pathsep.join(_places(document, environment)),
+    }
+    return [*_FLAGS, str(startup / "start.py")], variables
+
+
+def _places(document: EnvironmentDocument, environment: PurePath) -> list[str]:
+    top = environment / SITE_PACKAGES
+    return [str(top), *(str(top / path) for path in document.import_paths)]
+
+
+def _inherited(inherited: Mapping[str, str], kept_anyway: Collection[str]) -> dict[str, str]:
+    return {
         name: value
         for name, value in inherited.items()
         if name in kept_anyway or not (name in _DROPPED or name.startswith(_DROPPED_PREFIXES))
-    }
-    return {
-        **kept,
-        **_OWN_VARIABLES,
-        "PYTHONPATH": str(STARTUP_DIRECTORY),
-        VARIABLE: os.pathsep.join(places),
     }

@@ -7,7 +7,7 @@ from typing import Any
 from dis_derivations.engines.child.environment import declared_variables
 from dis_derivations.engines.registry import SERVER, TRANSFORMERS, EngineKind
 
-PINNED, INSTALLED = "pinned", "installed"
+PINNED, INSTALLED, IN_IMAGE = "pinned", "installed", "image"
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,9 @@ class EngineEnvironment:
 
     Attributes:
         identity: What enters the closure: `kind` (`pinned`: an object of the store, `installed`: what an interpreter
-            has, by the digest of all its files, `unpinned`: nobody knows, `server`: what a server tells) and what
-            identifies it.
+            has, by the digest of all its files, `image`: what an image has, `unpinned`: nobody knows, `server`: what a
+            server tells) and what identifies it. A pinned environment that runs on the same Python in an image and
+            outside is the same.
         occasion: For an unpinned one, a word that was never used before: nothing of the store may answer for a result
             whose engine is not known.
     """

@@ -48,7 +48,7 @@ def check_pinned_image(
         UntrustedError, UnfitEnvironmentError: As `check_image`.
     """
     name = loaded.manifest.runtime.execution.vllm_image
-    if check is not None and name is not None and IMAGE in sources:
+    if check is not None and IMAGE in sources:
         check(name, sources[IMAGE], reporter)
 
 

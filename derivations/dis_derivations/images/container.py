@@ -1,14 +1,17 @@
-"""Running a command in a pinned image: alone, with nothing but what it is given, and gone afterwards."""
+"""A container of a pinned image: alone, with nothing but what it is given, and gone afterwards."""
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dis_derivations.images.attachment import Attachment
 from dis_derivations.images.docker_engine import DockerEngine, answering
 from dis_derivations.images.docker_loading import load_image
+from dis_derivations.images.leftover_containers import labels, remove_leftovers
 from dis_derivations.images.stored_image import StoredImage
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import BuildError, IntegrityError
@@ -17,11 +20,13 @@ if TYPE_CHECKING:
     from dis_store import Store
 
 OBJECTS = "/dis/objects"
+SCRATCH = "/tmp"  # noqa: S108 - the container's own
 # `nobody`, by number: an image need not know the name.
 USER = "65534:65534"
 _LOOK_SECONDS = 0.2
 _CLOSING_SECONDS = 10.0
 _MIB = 1 << 20
+_CONFLICT = 409
 
 
 @dataclass(frozen=True)
@@ -29,16 +34,18 @@ class ContainerLimits:
     """What a container may use.
 
     Attributes:
-        memory_bytes: Of memory; there is no swap beside it.
+        memory_bytes: Of memory; there is no swap beside it. None: what the machine has.
         processes: Processes and threads at once.
-        output_bytes: Of each of stdout and stderr.
+        output_bytes: Of each of stdout and stderr, where they are kept.
         scratch_bytes: In `/tmp`, which is memory.
+        shared_bytes: In `/dev/shm`, which is memory as well.
     """
 
-    memory_bytes: int = 4096 * _MIB
+    memory_bytes: int | None = 4096 * _MIB
     processes: int = 512
     output_bytes: int = 64 * _MIB
     scratch_bytes: int = 256 * _MIB
+    shared_bytes: int = 64 * _MIB
 
 
 @dataclass(frozen=True)
@@ -48,14 +55,20 @@ class ContainerCommand:
     Attributes:
         arguments: The program and its arguments; the image's own entry point is not asked.
         objects: Mounted read-only, each with all that it refers to.
-        environment: Variables beside those of the image.
+        environment: Variables beside those of the image; None takes one of the image away.
         limits: What it may use.
+        is_spoken_with: Whether somebody writes to its input. It ends by itself, and is gone then, when nobody does.
+        has_accelerators: Whether it gets the accelerators of the machine.
+        left_out: Objects that are not mounted although one of `objects` refers to them.
     """
 
     arguments: Sequence[str]
     objects: Collection[Digest] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
     limits: ContainerLimits = field(default_factory=ContainerLimits)
+    is_spoken_with: bool = False
+    has_accelerators: bool = False
+    left_out: Collection[Digest] = ()
 
 
 @dataclass(frozen=True)
@@ -103,41 +116,70 @@ def run_in_image(
         BuildError: The engine does not run it, or it said more than it may.
         InterruptedBuildError: What `check_interrupted` raises.
     """
-    identity = load_image(store, engine, image)
+    with made_container(store, engine, image, command, check_interrupted) as name:
+        return _run(engine, name, command.limits, check_interrupted)
+
+
+@contextmanager
+def made_container(
+    store: "Store",
+    engine: DockerEngine,
+    image: StoredImage,
+    command: ContainerCommand,
+    check_interrupted: Callable[[], None] = lambda: None,
+) -> Iterator[str]:
+    """Make a container of an image, which is loaded if it must be; it is not started, and is gone after the block.
+
+    Containers that killed processes of dis left are removed before.
+
+    Args:
+        store: Has the image and the objects.
+        engine: Makes it. It must see the store under the same path.
+        image: Of which.
+        command: What it will run.
+        check_interrupted: Asked while the image is sent; raises to stop.
+
+    Raises:
+        IntegrityError: The engine has another image than the one that is pinned.
+        BuildError: The engine does not make it.
+    """
+    remove_leftovers(engine)
+    identity = load_image(store, engine, image, lambda _: check_interrupted())
     with answering("the container could not be made"):
         container = engine.client.create_container(**_settings(store, engine, identity, command))
     name = str(container["Id"])
     try:
         _check_image(engine, name, image)
-        return _run(engine, name, command.limits, check_interrupted)
+        yield name
     finally:
-        _remove(engine, name)
+        remove_container(engine, name)
 
 
 def _settings(
     store: "Store", engine: DockerEngine, identity: Sha256, command: ContainerCommand
 ) -> dict[str, Any]:
-    from docker.types import LogConfig, Mount
+    from docker.types import DeviceRequest, LogConfig
 
     limits = command.limits
-    members = store.closure(list(command.objects)) if command.objects else []
-    mounts = [
-        Mount(object_place(each), str(store.object_path(each)), type="bind", read_only=True)
-        for each in members
-    ]
+    memory = limits.memory_bytes or int(engine.client.info()["MemTotal"])
+    accelerators = [DeviceRequest(count=-1, capabilities=[["gpu"]])]
     host = engine.client.create_host_config(
         network_mode="none",
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],
         read_only=True,
-        mounts=mounts,
+        mounts=_mounts(store, command),
         pids_limit=limits.processes,
-        mem_limit=limits.memory_bytes,
-        memswap_limit=limits.memory_bytes,
-        tmpfs={"/tmp": f"rw,nosuid,nodev,size={limits.scratch_bytes}"},  # noqa: S108 - the container's own
+        mem_limit=memory,
+        memswap_limit=memory,
+        shm_size=limits.shared_bytes,
+        # Engines compile code there, and load it.
+        tmpfs={SCRATCH: f"rw,exec,nosuid,nodev,size={limits.scratch_bytes}"},
         # What it says is read while it runs, and is on no disk.
         log_config=LogConfig(type=LogConfig.types.NONE),
         ipc_mode="private",
+        auto_remove=command.is_spoken_with,
+        device_requests=accelerators if command.has_accelerators else None,
     )
     first, *rest = command.arguments
     return {
@@ -146,10 +188,24 @@ def _settings(
         "command": rest,
         "environment": dict(command.environment),
         "user": USER,
+        "working_dir": SCRATCH,
         "network_disabled": True,
-        "labels": {"dev.dis.container": "1"},
+        "stdin_open": command.is_spoken_with,
+        "labels": labels(),
         "host_config": host,
     }
+
+
+def _mounts(store: "Store", command: ContainerCommand) -> list[Any]:
+    from docker.types import Mount
+
+    members = store.closure(list(command.objects)) if command.objects else []
+    left_out = frozenset(command.left_out)
+    return [
+        Mount(object_place(each), str(store.object_path(each)), type="bind", read_only=True)
+        for each in members
+        if each not in left_out
+    ]
 
 
 def _check_image(engine: DockerEngine, name: str, image: StoredImage) -> None:
@@ -165,7 +221,7 @@ def _check_image(engine: DockerEngine, name: str, image: StoredImage) -> None:
 class _Output:
     """What a container says, read on a thread of its own up to a bound."""
 
-    def __init__(self, connection: Any, limit: int) -> None:
+    def __init__(self, connection: Attachment, limit: int) -> None:
         self.stdout, self.stderr = bytearray(), bytearray()
         self.is_too_long = False
         self.failure: Exception | None = None
@@ -182,18 +238,12 @@ class _Output:
     def close(self) -> None:
         """Close the connection, which has ended by now: the container is gone, or was killed."""
         self._thread.join(_CLOSING_SECONDS)
-        # The client hangs the answer that the connection belongs to on it, and that must be closed first.
-        answer = getattr(self._connection, "_response", None)
-        if answer is not None:
-            answer.close()
         self._connection.close()
 
     def _read(self) -> None:
-        from docker.utils.socket import STDOUT, frames_iter
-
         try:
-            for stream, piece in frames_iter(self._connection, tty=False):
-                kept = self.stdout if stream == STDOUT else self.stderr
+            for is_output, piece in self._connection.pieces():
+                kept = self.stdout if is_output else self.stderr
                 if len(kept) + len(piece) > self._limit:
                     self.is_too_long = True
                 # It is read to its end all the same: an engine whose words nobody takes cannot even end a container.
@@ -210,12 +260,12 @@ def _run(
     check_interrupted: Callable[[], None],
 ) -> ContainerResult:
     with answering("the container could not be run"):
-        output = _Output(engine.client.attach_socket(name), limits.output_bytes)
+        output = _Output(Attachment(engine, name), limits.output_bytes)
         try:
             engine.client.start(name)
             state = _ended(engine, name, output, check_interrupted)
         finally:
-            _kill(engine, name)
+            kill_container(engine, name)
             output.close()
     if output.is_too_long:
         raise BuildError(
@@ -249,18 +299,28 @@ def _ended(
         time.sleep(_LOOK_SECONDS)
 
 
-def _kill(engine: DockerEngine, name: str) -> None:
+def kill_container(engine: DockerEngine, name: str) -> None:
+    """Kill what runs in a container, if anything does."""
     from docker.errors import APIError
 
-    with contextlib.suppress(APIError):  # it has ended already
+    # It has ended already, or nobody answers any more.
+    with contextlib.suppress(APIError, OSError):
         engine.client.kill(name)
 
 
-def _remove(engine: DockerEngine, name: str) -> None:
-    from docker.errors import NotFound
+def remove_container(engine: DockerEngine, name: str) -> None:
+    """Remove a container, whatever runs in it; one that is not there, or is being removed, is none to remove.
+
+    Raises:
+        BuildError: The engine refuses.
+    """
+    from docker.errors import APIError, NotFound
 
     with answering("the container could not be removed"):
         try:
             engine.client.remove_container(name, v=True, force=True)
         except NotFound:
             return
+        except APIError as error:
+            if error.status_code != _CONFLICT:
+                raise

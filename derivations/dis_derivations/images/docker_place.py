@@ -98,7 +98,8 @@ def docker_place(environment: Mapping[str, str]) -> DockerPlace:
 
 
 def _of_context(contexts: Path, name: str, chosen_by: str) -> DockerPlace:
-    identity = hashlib.sha256(name.encode()).hexdigest()
+    # A variable may hold any bytes.
+    identity = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
     path = contexts / "meta" / identity / "meta.json"
     document = _document(path)
     if document is None:

@@ -1,12 +1,15 @@
 """Making a minimal image of a Python environment in the store, and of the interpreter that it needs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from dis_derivations.environments.document import SITE_PACKAGES
-from dis_derivations.environments.launch import STARTUP_DIRECTORY, environment_command
+from dis_derivations.environments.document import SITE_PACKAGES, read_environment
+from dis_derivations.environments.fit import check_fit
+from dis_derivations.environments.interpreter import probe_interpreter
+from dis_derivations.environments.launch import STARTUP_DIRECTORY, started_in
+from dis_derivations.images import interpreter_label as label
 from dis_derivations.images.chunk_stream import ChunkStream
 from dis_derivations.images.descriptor import Descriptor
 from dis_derivations.images.image_layout import (
@@ -20,7 +23,8 @@ from dis_derivations.images.interpreter_files import InterpreterFiles, interpret
 from dis_derivations.images.layer import Layer, LayerFile
 from dis_derivations.images.media_types import OCI_CONFIG, OCI_MANIFEST
 from dis_derivations.images.platform import machine_platform
-from dis_derivations.images.shared_libraries import needed_libraries
+from dis_derivations.images.program_files import ProgramFiles, program_files
+from dis_derivations.images.shared_libraries import NeededLibraries, needed_libraries
 from dis_store import canonical_json
 from dis_store.digest import Digest, Sha256
 
@@ -32,6 +36,8 @@ PYTHON = "dis/python"
 LIBRARIES = "dis/lib"
 ENVIRONMENT = "dis/environment"
 STARTUP = "dis/startup"
+# Where Python itself looks for a shell.
+PROGRAMS = "bin"
 ENVIRONMENT_DOCUMENT = "environment.json"
 _USER = "65534:65534"
 # No image knows when it was made: two of the same content are the same.
@@ -60,19 +66,22 @@ class MadeImage:
     missing: tuple[str, ...]
 
 
-def image_from_environment(store: "Store", environment: Digest, interpreter: Path) -> MadeImage:
+def image_from_environment(
+    store: "Store", environment: Digest, interpreter: Path, programs: Sequence[str] = ()
+) -> MadeImage:
     """Make the image of an environment, or find that the store has it.
 
-    It has three layers: the shared libraries, the interpreter, the environment. The same environment, interpreter and
-    libraries make the same image, byte for byte.
+    It has three layers: the shared libraries with the programs, the interpreter, the environment. The same environment,
+    interpreter, programs and libraries make the same image, byte for byte.
 
     Args:
         store: Has the environment, gets the image.
         environment: An object with `site-packages`, or any other, whose files are then imported from its top.
         interpreter: A CPython of this machine.
+        programs: Further programs of this machine, paths or names on `PATH`; they lie in `/bin`.
 
     Raises:
-        UnfitEnvironmentError: No image can be made of the interpreter.
+        UnfitEnvironmentError: No image can be made of the interpreter, or of a program.
         BuildError: A file cannot be read.
         IntegrityError: The environment is not in the store.
     """
@@ -80,8 +89,9 @@ def image_from_environment(store: "Store", environment: Digest, interpreter: Pat
     python = interpreter_files(interpreter)
     natives = [file.real for path, file in files.items() if _is_native(path)]
     needed = needed_libraries(natives, own=natives)
+    started = program_files(programs)
     layers = (
-        _libraries_layer(python, needed.libraries, needed.loaders),
+        _libraries_layer(python, needed, started),
         _python_layer(python),
         Layer(
             {
@@ -92,7 +102,9 @@ def image_from_environment(store: "Store", environment: Digest, interpreter: Pat
             f"environment {environment}",
         ),
     )
-    config = canonical_json.encode(_config(_run(store, environment, files, python), layers))
+    config = canonical_json.encode(
+        _config(_run(store, environment, files, python, started), layers)
+    )
     manifest = canonical_json.encode(_manifest(config, layers))
     made = _register(store, layers, config, manifest)
     missing = {**python.needed.missing, **needed.missing}
@@ -106,14 +118,17 @@ def image_from_environment(store: "Store", environment: Digest, interpreter: Pat
 
 
 def _libraries_layer(
-    python: InterpreterFiles, libraries: Mapping[str, Path], loaders: Mapping[str, Path]
+    python: InterpreterFiles, needed: NeededLibraries, started: ProgramFiles
 ) -> Layer:
-    found = {**libraries, **python.needed.libraries}
+    found = {**needed.libraries, **started.needed.libraries, **python.needed.libraries}
+    loaders = {**needed.loaders, **started.needed.loaders, **python.needed.loaders}
     files = {
         f"{LIBRARIES}/{name}": LayerFile(path, executable=True) for name, path in found.items()
     }
-    for name, path in {**loaders, **python.needed.loaders}.items():
+    for name, path in loaders.items():
         files[name.lstrip("/")] = LayerFile(path, executable=True)
+    for name, path in started.programs.items():
+        files[f"{PROGRAMS}/{name}"] = LayerFile(path, executable=True)
     files["etc/passwd"], files["etc/group"] = LayerFile(_PASSWD), LayerFile(_GROUP)
     return Layer(files, {"tmp": _SCRATCH_MODE, "proc": 0o755, "dev": 0o755}, "shared libraries")
 
@@ -133,6 +148,7 @@ def _run(
     environment: Digest,
     files: "Mapping[str, ResolvedFile]",
     python: InterpreterFiles,
+    started: ProgramFiles,
 ) -> dict[str, Any]:
     """Return the member `config` of the configuration."""
     program = f"/{PYTHON}/bin/python{python.series}"
@@ -140,7 +156,7 @@ def _run(
         "HOME": "/tmp",  # noqa: S108 - the image's own
         "LANG": "C.UTF-8",
         "LD_LIBRARY_PATH": f"/{LIBRARIES}",
-        "PATH": f"/{PYTHON}/bin",
+        "PATH": f"/{PYTHON}/bin:/{PROGRAMS}" if started.programs else f"/{PYTHON}/bin",
         "TZ": "UTC",
     }
     if ENVIRONMENT_DOCUMENT in files and any(p.startswith(f"{SITE_PACKAGES}/") for p in files):
@@ -152,25 +168,21 @@ def _run(
     return {
         "Entrypoint": entry,
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
-        "Labels": {"dev.dis.environment": str(environment), "dev.dis.python": python.version},
+        "Labels": {
+            label.ENVIRONMENT: str(environment),
+            label.PYTHON: python.version,
+            label.INTERPRETER: label.interpreter_text(probe_interpreter(python.program).facts),
+        },
         "User": _USER,
         "WorkingDir": "/tmp",  # noqa: S108 - the image's own
     }
 
 
 def _environment_start(environment: Path, program: Path) -> tuple[list[str], dict[str, str]]:
-    """Return flags and variables with which an environment is started anywhere, with its places in the image."""
-    argv, variables = environment_command(environment, program, ["-m", "this"], inherited={})
-    places = {str(STARTUP_DIRECTORY): f"/{STARTUP}", str(environment.absolute()): f"/{ENVIRONMENT}"}
-
-    def moved(text: str) -> str:
-        for here, there in places.items():
-            text = text.replace(here, there)
-        return text
-
-    return [moved(each) for each in argv[1:-2]], {
-        name: moved(value) for name, value in variables.items()
-    }
+    """Return flags and variables with which an environment is started, with its places in the image."""
+    document = read_environment(environment)
+    check_fit(document, probe_interpreter(program))
+    return started_in(document, PurePath("/", ENVIRONMENT), PurePath("/", STARTUP))
 
 
 def _config(run: Mapping[str, Any], layers: tuple[Layer, ...]) -> dict[str, Any]:

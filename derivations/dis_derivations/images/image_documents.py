@@ -73,6 +73,7 @@ class ImageConfig:
         command: What is started, or its arguments.
         user: As whom; empty for root.
         working_directory: Where; empty for the top.
+        labels: What its maker says of it.
     """
 
     platform: Platform
@@ -82,6 +83,7 @@ class ImageConfig:
     command: tuple[str, ...]
     user: str
     working_directory: str
+    labels: Mapping[str, str]
 
 
 def parse_index(data: bytes, name: str) -> ImageIndex:
@@ -150,6 +152,7 @@ def parse_config(data: bytes, name: str, manifest: ImageManifest) -> ImageConfig
         command=_texts(run, "Cmd", name),
         user=_text(run, "User", name),
         working_directory=_text(run, "WorkingDir", name),
+        labels=_labels(run, name),
     )
 
 
@@ -234,3 +237,12 @@ def _text(run: Mapping[str, Any], field: str, name: str) -> str:
     if value is not None and not isinstance(value, str):
         raise InvalidInputError(f"{name} is malformed", cause=f"its {field} is no string")
     return value or ""
+
+
+def _labels(run: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    value = run.get("Labels")
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise InvalidInputError(f"{name} is malformed", cause="its Labels are no strings by name")
+    return value

@@ -17,6 +17,7 @@ from dis_derivations.images.image_documents import (
 )
 from dis_derivations.images.image_layout import layout_files
 from dis_derivations.images.image_place import ImagePlace
+from dis_derivations.images.interpreter_label import INTERPRETER, interpreter_facts
 from dis_derivations.images.media_types import INDEXES, MANIFESTS, OCI_MANIFEST
 from dis_derivations.images.platform import Platform
 from dis_store.digest import Sha256
@@ -51,12 +52,15 @@ class ResolvedImage:
         return layout_files(self.manifest, self.content)
 
     def to_lock(self) -> dict[str, str]:
-        """Return what a lock holds of it beside its files."""
+        """Return what a lock holds of it beside its files; of the interpreter in it, where it tells of one."""
+        told = self.config.labels.get(INTERPRETER)
+        known = {} if interpreter_facts(told) is None else {"interpreter": str(told)}
         return {
             "digest": str(self.root),
             "platform": str(self.config.platform),
             "manifest": str(self.manifest.digest),
             "config": str(self.content.config.digest),
+            **known,
         }
 
 

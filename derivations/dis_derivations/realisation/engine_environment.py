@@ -1,18 +1,26 @@
-"""What an engine that is no part of dis is made of, found out before anything is built."""
+"""What an engine that is no part of dis is made of, and where it runs, found out before anything is built."""
 
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
-from dis_derivations.engines.registry import SERVER, engine_kind
+from dis_derivations.engines.registry import MOCK, SERVER, EngineKind, engine_kind
 from dis_derivations.environments.wheel_names import is_package
-from dis_derivations.graph.engine_process import INSTALLED, PINNED, EngineEnvironment
+from dis_derivations.graph.engine_process import (
+    IN_IMAGE,
+    INSTALLED,
+    PINNED,
+    EngineEnvironment,
+)
 from dis_derivations.lock.document import Lock
+from dis_derivations.manifest.artifact_groups import IMAGE
 from dis_derivations.runs.bundle import UNPINNED
 from dis_store.errors import UnfitEnvironmentError
+
+Place = Literal["image", "environment"]
 
 # The digest is of files, which are not what they were when packages are installed; so it is taken anew each time.
 _SHOWN_FAULTS = 3
@@ -23,14 +31,16 @@ class FoundEnvironment:
     """Where an engine runs.
 
     Attributes:
-        interpreter: Its Python; None for a server.
-        environment: What enters the closure.
+        interpreter: Its Python; None for a server, and for that of an image.
+        environment: What enters the closure; None for an engine that is the same everywhere.
         faults: Why it cannot be pinned; empty where it can. For a server, in what it is not what the manifest wants.
+        in_image: Whether it runs in a container of the image of the manifest.
     """
 
     interpreter: Path | None
-    environment: EngineEnvironment
+    environment: EngineEnvironment | None
     faults: tuple[str, ...] = ()
+    in_image: bool = False
 
     def warning(self) -> str | None:
         """Return what a user should know; None where the environment is pinned."""
@@ -47,24 +57,38 @@ class FoundEnvironment:
 
 
 def find_engine_environment(
-    document: Mapping[str, Any], lock: Lock, interpreter: Path | None
+    document: Mapping[str, Any],
+    lock: Lock,
+    interpreter: Path | None,
+    place: Place | None = None,
 ) -> FoundEnvironment | None:
-    """Return where the engine of a manifest runs; None for an engine that is part of dis.
+    """Return where the engine of a manifest runs; None for an engine that runs in dis.
+
+    An engine with a process of its own runs in the image that its manifest names, unless the user names an interpreter.
 
     Args:
         document: The manifest.
-        lock: Its lock, which pins the packages of an environment or does not.
+        lock: Its lock, which pins the packages of an environment or does not, and an image or not.
         interpreter: The Python that the user named.
+        place: Where the user wants it to run; None where it is not said.
 
     Raises:
-        UnfitEnvironmentError: No interpreter is named where one must be, or it is none.
+        UnfitEnvironmentError: It cannot run where the user wants it to; no interpreter is named where one must be, or
+            it is none.
     """
     engine = engine_kind(document["runtime"]["execution"]["backend"])
+    has_image = bool(lock.files_of(IMAGE))
+    if place == "image":
+        _check_can_run_in_image(engine, has_image=has_image)
     if engine.name == SERVER.name:
         return _server(document)
+    if place == "image" or (
+        place is None and engine.has_process and interpreter is None and has_image
+    ):
+        return _in_image(engine, lock)
     if not engine.has_process:
         return None
-    if any(is_package(file.name) for file in lock.artifacts):
+    if _pins_packages(lock):
         return _pinned(Path(sys.executable) if interpreter is None else interpreter)
     if interpreter is None:
         raise UnfitEnvironmentError(
@@ -74,6 +98,46 @@ def find_engine_environment(
             f"DIS_{engine.name.upper()}_PYTHON",
         )
     return _installed(interpreter)
+
+
+def _pins_packages(lock: Lock) -> bool:
+    return any(is_package(file.name) for file in lock.artifacts)
+
+
+def _check_can_run_in_image(engine: EngineKind, *, has_image: bool) -> None:
+    if not engine.has_process and engine.name != MOCK.name:
+        raise UnfitEnvironmentError(
+            f"the engine {engine.name} does not run in an image",
+            cause="a server runs where it was started"
+            if engine.name == SERVER.name
+            else "it is a part of dis, and computes the same everywhere",
+            hint="leave --in out",
+        )
+    if not has_image:
+        raise UnfitEnvironmentError(
+            "there is no image to run in",
+            cause="the manifest names none",
+            hint="name one: --set runtime.execution.vllm_image=NAME@sha256:…",
+        )
+
+
+def _in_image(engine: EngineKind, lock: Lock) -> FoundEnvironment:
+    """Return what an engine is made of in the image of its manifest, from the lock alone: nothing is run for it."""
+    from dis_derivations.images.interpreter_label import interpreter_facts
+
+    if not engine.has_process:
+        return FoundEnvironment(None, None, in_image=True)
+    source = lock.sources.get(IMAGE, {})
+    facts = interpreter_facts(source.get("interpreter"))
+    identity: dict[str, Any]
+    if not _pins_packages(lock):
+        identity = {"kind": IN_IMAGE, "image": source["config"]}
+    elif facts is not None:
+        # Packages and Python are then what they are outside, and so are, if nothing else counts, the bits.
+        identity = {"kind": PINNED, "interpreter": facts}
+    else:
+        identity = {"kind": PINNED, "image": source["config"]}
+    return FoundEnvironment(None, EngineEnvironment(identity), in_image=True)
 
 
 def _server(document: Mapping[str, Any]) -> FoundEnvironment:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dis_derivations.images.attestations import check_pinned_image
+from dis_derivations.images.locked_image import check_locked_image
 from dis_derivations.images.pinning import check_image_pinned
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.ingestion import GroupPlan
@@ -62,6 +63,7 @@ def lock_state(loaded: LoadedManifest, location: LockLocation, request: TargetRe
     Raises:
         InvalidInputError: It must, and the request forbids that, or the lock cannot be replaced;
             or what is there is no lock.
+        IntegrityError: What is there contradicts itself.
         UnfitEnvironmentError: It must, and the new lock could not be written.
     """
     data = location.read()
@@ -69,6 +71,7 @@ def lock_state(loaded: LoadedManifest, location: LockLocation, request: TargetRe
         state = LockState(None, b"", "there is no lock yet")
     else:
         lock = Lock.decode(data, name=str(location.path or "the embedded lock"))
+        check_locked_image(lock)
         stale = stale_artifacts(loaded, lock)
         if not stale:
             return LockState(lock, data)
@@ -112,6 +115,8 @@ def ensure_lock(
         present = read_present(
             loaded, store, state.lock, before_reading=check_reading, reporter=reporter
         )
+        # What was asked about is what the lock says, so the image must be that one all the same.
+        check_locked_image(present)
         return UsedLock(state.lock, state.data, present)
     lock, path = make_lock(
         store,

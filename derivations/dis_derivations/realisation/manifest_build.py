@@ -1,13 +1,17 @@
 """One manifest on its way from files to outputs: checked, locked, compiled, built."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dis_derivations.builders import standard_builders
-from dis_derivations.confinement.policy import builders_for, confinement_for
+from dis_derivations.confinement.policy import (
+    builders_for,
+    confinement_for,
+    forbids_network,
+)
 from dis_derivations.engines.registry import TRANSFORMERS, engine_kind
 from dis_derivations.graph.compilation import batching, compile_graph
 from dis_derivations.graph.derivation import Derivation
@@ -19,7 +23,12 @@ from dis_derivations.lock.making import plan_new_lock
 from dis_derivations.manifest.loading import LoadedManifest, validate
 from dis_derivations.manifest.reading import RawManifest
 from dis_derivations.realisation import preflight
-from dis_derivations.realisation.dry_run import DryRun, PlannedBuild, PlannedDownload
+from dis_derivations.realisation.dry_run import (
+    DryRun,
+    PlannedBuild,
+    PlannedDownload,
+    PlannedSubstitutions,
+)
 from dis_derivations.realisation.engine_environment import (
     FoundEnvironment,
     find_engine_environment,
@@ -50,6 +59,7 @@ class ManifestBuild:
 
     Attributes:
         confinement: Where builds are made that may not use the network; None where they may.
+        in_image: Whether the engine runs in a container.
     """
 
     store: Store
@@ -59,6 +69,7 @@ class ManifestBuild:
     request: TargetRequest
     realiser: Realiser = field(repr=False)
     confinement: "ConfinedProcess | None" = field(default=None, repr=False)
+    in_image: bool = False
 
     @classmethod
     def prepare(
@@ -81,8 +92,6 @@ class ManifestBuild:
             if confinement is not None:
                 stack.callback(confinement.close)
             used_lock = ensure_lock(store, loaded, location, request, reporter)
-            if request.image_check is not None:
-                request.image_check(loaded, used_lock.lock, reporter)
             build = cls.compiled(store, loaded, used_lock, request, reporter, confinement)
             if request.substituter is not None:
                 target, facts = build.graph.target(request.target), build.realiser.facts_of
@@ -107,7 +116,10 @@ class ManifestBuild:
     ) -> "ManifestBuild":
         """Compile a manifest with a lock that is known to fit."""
         found = find_engine_environment(
-            loaded.document, used_lock.lock, interpreter_of(loaded.document, request)
+            loaded.document,
+            used_lock.lock,
+            interpreter_of(loaded.document, request),
+            request.place,
         )
         if found is not None and (warning := found.warning()) is not None:
             reporter(Event("note", "unpinned", warning))
@@ -130,16 +142,17 @@ class ManifestBuild:
                 engine_kind(loaded.document["runtime"]["execution"]["backend"]), loaded.document
             ),
         )
+        in_image = found is not None and found.in_image
         realiser = Realiser(
             store,
             graph,
-            builders_for(standard_builders(), confinement),
+            builders_for(standard_builders(), confinement, contained=in_image),
             surroundings,
             jobs=request.jobs,
             keep_going=request.keep_going,
             reporter=reporter,
         )
-        return cls(store, loaded, used_lock, graph, request, realiser, confinement)
+        return cls(store, loaded, used_lock, graph, request, realiser, confinement, in_image)
 
     def realise(self) -> RealisedTarget:
         """Build what is missing of the target.
@@ -187,10 +200,23 @@ class ManifestBuild:
         Raises:
             UnfitEnvironmentError: As `realise`.
         """
-        builds = [self._planned(digest) for digest in self._missing()]
+        coming = self._substitutions()
+        given = frozenset(each.derivation for each in coming.taken)
+        builds = [self._planned(digest) for digest in self._missing(given)]
         again = self._planned(self.graph.target(self._subject_name))
         return DryRun(
-            self.request.target, locks=False, builds=(*builds, *[again] * self.request.rebuilds)
+            self.request.target,
+            locks=False,
+            builds=(*builds, *[again] * self.request.rebuilds),
+            substitutions=coming,
+        )
+
+    def _substitutions(self) -> PlannedSubstitutions:
+        """Return what registries would give; where nothing is missing they are not asked."""
+        if self.request.substituter is None or not self.realiser.missing(self._target):
+            return PlannedSubstitutions()
+        return self.request.substituter().plan(
+            self.store, self.graph, self._target, self.realiser.facts_of
         )
 
     @property
@@ -205,13 +231,15 @@ class ManifestBuild:
     def _subject(self) -> Derivation:
         return self.graph.derivations[self.graph.target(self._subject_name)]
 
-    def _missing(self) -> list[Digest]:
-        """Return what must be built, after checking that this machine can."""
-        missing = self.realiser.missing(self._target)
+    def _missing(self, given: Collection[Digest] = ()) -> list[Digest]:
+        """Return what must be built, but for what comes from elsewhere, after checking that this machine can."""
+        missing = [each for each in self.realiser.missing(self._target) if each not in given]
         builds = [self.graph.derivations[digest] for digest in missing]
         builds += [self._subject] * self.request.rebuilds
         preflight.check_room(self.store, sum(map(self._arriving_bytes, builds)))
         if any(build.builder == "generation" for build in builds):
+            if self.in_image:
+                preflight.check_docker()
             preflight.check_memory(
                 loaded_size(self.store, self._derivation("weights")), self.loaded.document
             )
@@ -296,7 +324,10 @@ def generation_hints(document: Mapping[str, Any], found: FoundEnvironment | None
     if found is not None:
         execution = document["runtime"]["execution"]
         hints["patience"] = execution.get("timeout_seconds")
-        if found.interpreter is None:
+        if found.in_image:
+            hints["in_image"] = True
+            hints["forbids_network"] = forbids_network(document)
+        elif found.interpreter is None:
             hints["base_url"] = execution["base_url"]
         else:
             hints["engine_python"] = str(found.interpreter)

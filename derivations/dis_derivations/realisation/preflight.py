@@ -207,6 +207,24 @@ def generates(target: str) -> bool:
     return target in _GENERATING
 
 
+def check_docker() -> None:
+    """Refuse a machine without Docker for an engine that is to run in an image.
+
+    Raises:
+        UnfitEnvironmentError: None answers.
+    """
+    from dis_derivations.images.docker_engine import DockerEngine
+
+    try:
+        DockerEngine.connect().client.close()
+    except UnfitEnvironmentError as error:
+        raise UnfitEnvironmentError(
+            "the engine is to run in the image of the manifest, and no Docker engine answers",
+            cause=error.cause,
+            hint="start Docker, or let DOCKER_HOST name an engine; or run it outside: --in environment",
+        ) from error
+
+
 def check_room(store: Store, arriving: int) -> None:
     """Refuse when the disk of the store cannot hold what comes.
 

@@ -123,13 +123,20 @@ def _header(archive: Path, stream: BinaryIO) -> tarfile.TarInfo | None:
     while len(block) < _BLOCK and (more := stream.read(_BLOCK - len(block))):
         block += more
     try:
-        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
         if block.strip(b"\0"):
             raise InvalidInputError(
                 f"{archive} is no archive of a run", cause="it is no tar file"
             ) from None
         return None
+    # Headers can hold such numbers, and reading a negative number of bytes is reading all that there are.
+    if member.size < 0:
+        raise InvalidInputError(
+            f"{archive} is no archive of a run",
+            cause=f"a file in it has {member.size} bytes",
+        )
+    return member
 
 
 def _copy(archive: Path, stream: BinaryIO, size: int, target: Path | None) -> None:

@@ -127,6 +127,15 @@ class PackageIndex:
             raise BuildError(f"pip found {len(found)} wheels for {choice.requirement}")
         return next(iter(found.values()))
 
+    def _check_local(self, wheel: ResolvedWheel) -> None:
+        """Refuse a file of this machine that only an index on another one can have named: pip reads it all the same."""
+        if not self.settings.names_local_place():
+            raise BuildError(
+                f"{wheel.file} is not taken",
+                cause="the package index leads to a file of this machine, and pip is set to no place on it",
+                hint="look which index pip goes to: pip config list",
+            )
+
     def size(self, wheel: ResolvedWheel) -> int | None:
         """Return the bytes of a wheel without fetching it; None where that is not told."""
         from dis_derivations.transport.address import UnsafeAddressError
@@ -162,6 +171,7 @@ class PackageIndex:
         if wheel.file != wanted.path or differs:
             return _another(choice, wheel, wanted, arrival)
         if wheel.is_local:
+            self._check_local(wheel)
             return _taken(wanted, wheel.path, str(wheel.path), arrival)
         try:
             return self._transferred(wheel, wanted, arrival)

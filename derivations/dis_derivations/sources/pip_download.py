@@ -21,7 +21,8 @@ from dis_store.errors import BuildError
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 _VERSION = re.compile(r"[0-9](?:[A-Za-z0-9.!+_-]{0,126}[A-Za-z0-9])?")
-_USER_OF_ADDRESS = re.compile(r"(?<=://)[^/@\s]+@")
+# To the last `@`: a password may have one.
+_USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s]+@")
 _QUERY_OF_ADDRESS = re.compile(r"(?<=://)([^\s?]+)\?[^\s)\]'\"]+")
 _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_TO_END = 5

@@ -80,6 +80,11 @@ class PipSettings:
         closest = max(matching, key=lambda each: _common(each.path, address.path))
         return replace(address, userinfo=closest.userinfo)
 
+    def names_local_place(self) -> bool:
+        """Tell whether an index, or another place for wheels, is a file or a directory of this machine."""
+        named = " ".join(map(self.get, ("index-url", "extra-index-url", "find-links"))).split()
+        return any(each.startswith("file:") or "://" not in each for each in named)
+
     def hindrance(self, url: str) -> str | None:
         """Return why only pip can fetch from an address; None where dis can as well."""
         try:

@@ -159,7 +159,7 @@ def _weigh(
     if not speakers:
         count.reasons[_stranger(document, keys)] = None
     for each in speakers:
-        if (objection := _objection(each, stated, policy, now)) is not None:
+        if (objection := claim_objection(each, stated, policy, now)) is not None:
             count.reasons[f"the key {each.name} does not count: {objection}"] = None
         elif not same_result(stated, claim):
             count.against[f"the key {each.name} signed other outputs of the same build"] = None
@@ -168,8 +168,10 @@ def _weigh(
             count.exact |= stated.outputs == claim.outputs
 
 
-def _objection(key: TrustedKey, stated: Claim, policy: TrustPolicy, now: datetime) -> str | None:
-    """Return why a key that did sign does not count; None if it does."""
+def claim_objection(
+    key: TrustedKey, stated: Claim, policy: TrustPolicy, now: datetime
+) -> str | None:
+    """Return why a trusted key that did sign a claim does not count for it; None if it does."""
     if (objection := standing_objection(key, "builds", policy, now)) is not None:
         return objection
     if key.platforms and not any(_has(stated.platform, facts) for facts in key.platforms):

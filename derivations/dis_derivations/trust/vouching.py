@@ -7,7 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dis_derivations.trust.claim import Claim
-from dis_derivations.trust.policy import Decision, TrustedKey, TrustPolicy, accept_claim
+from dis_derivations.trust.policy import (
+    MAX_ENVELOPES,
+    Decision,
+    TrustedKey,
+    TrustPolicy,
+    accept_claim,
+)
 from dis_derivations.trust.signed_document import SignedDocument
 from dis_derivations.trust.signing import Build, all_builds, claim_of
 from dis_store.digest import Digest, Sha256
@@ -64,7 +70,8 @@ def vouch(
             for digest in record.outputs.values():
                 documents |= store.signatures(digest)
             claim = claim_of(store, build)
-            decision = accept_claim(claim, list(documents.values()), policy, keys, now=now)
+            heard = _trusted_first(list(documents.values()), keys)
+            decision = accept_claim(claim, heard, policy, keys, now=now)
         found.append(Vouched(build.name, record.builder, record.key, record.origin, decision))
     return found
 
@@ -108,13 +115,30 @@ def _claimed(
 
     Anybody can claim that an object came out of something. So what strangers say beside others does no harm.
     """
-    documents = list(store.signatures(digest).values())
+    documents = _trusted_first(list(store.signatures(digest).values()), keys)
     rows = [
         Vouched(claim.builder, claim.builder, claim.key, "claimed", decision)
         for claim in _claims_about(store, digest, documents)
         for decision in (accept_claim(claim, documents, policy, keys, now=now),)
     ]
     yield from [each for each in rows if each.good] or rows
+
+
+def _trusted_first(documents: Sequence[bytes], keys: Sequence[TrustedKey]) -> Sequence[bytes]:
+    """Return documents, where they are more than are read those first that one of the keys signed.
+
+    Archives bring documents of anybody, who could else keep those from being read that count.
+    """
+    if len(documents) <= MAX_ENVELOPES:
+        return documents
+
+    def is_of_stranger(data: bytes) -> bool:
+        with suppress(DisError):
+            document = SignedDocument.decode(data)
+            return not any(document.is_signed_by(each.key) for each in keys)
+        return True
+
+    return sorted(documents, key=is_of_stranger)
 
 
 def _claims_about(

@@ -7,7 +7,12 @@ from typing import Any, Literal, get_args
 
 from dis_derivations.trust import statement
 from dis_derivations.trust.claim import PREDICATE_TYPE, Claim
-from dis_derivations.trust.policy import TrustedKey, TrustPolicy, standing_objection
+from dis_derivations.trust.policy import (
+    TrustedKey,
+    TrustPolicy,
+    claim_objection,
+    standing_objection,
+)
 from dis_derivations.trust.provenance import subject_of
 from dis_derivations.trust.public_key import PublicKey
 from dis_derivations.trust.signed_document import SignedDocument, hint_text
@@ -98,10 +103,11 @@ def _judged(
             document.envelope.statement_payload(), name="the statement", old=True
         )
         about = _about(stated, subject_of(stated)[1])
-        objection = _other(document, about, subject_of(stated)[1], key, results)
+        claim = Claim.decode(document.envelope.statement_payload()) if about == "claim" else None
+        objection = _other(claim, subject_of(stated)[1], key, results)
     except DisError as error:
         return Signature(digest, about, "invalid", "", f"does not verify: {error}")
-    standing, name, account = _signed(document, signatories)
+    standing, name, account = _signed(document, claim, signatories)
     if objection is not None and standing == "trusted":
         return Signature(digest, about, "other", name, f"{account}, and {objection}")
     return Signature(digest, about, standing, name, account)
@@ -114,36 +120,33 @@ def _about(stated: statement.Statement, provenance_key: Digest | None) -> About:
 
 
 def _other(
-    document: SignedDocument,
-    about: About,
-    provenance_key: Digest | None,
-    key: Digest,
-    results: Digest,
+    claim: Claim | None, provenance_key: Digest | None, key: Digest, results: Digest
 ) -> str | None:
-    """Return what a document says that is not about this run; None where it is.
-
-    Raises:
-        InvalidInputError: It is a claim, and malformed.
-    """
-    if about == "claim":
-        claim = Claim.decode(document.envelope.statement_payload())
+    """Return what a document says that is not about this run; None where it is."""
+    if claim is not None:
         if claim.key != key:
             return f"it is about another build, {claim.key[:12]}"
         stated = claim.outputs.get("results")
         if stated is None or stated.object != results:
             return "it says that the build gave OTHER RESULTS"
-    if about == "provenance" and provenance_key != key:
+    if provenance_key is not None and provenance_key != key:
         return f"it is about another build, {str(provenance_key)[:12]}"
     return None
 
 
-def _signed(document: SignedDocument, signatories: Signatories) -> tuple[Standing, str, str]:
+def _signed(
+    document: SignedDocument, claim: Claim | None, signatories: Signatories
+) -> tuple[Standing, str, str]:
     policy, now = signatories.policy, signatories.now
     objections: list[tuple[Standing, str, str]] = []
     for each in signatories.trusted:
         if not document.is_signed_by(each.key):
             continue
-        objection = standing_objection(each, "builds", policy, now)
+        objection = (
+            standing_objection(each, "builds", policy, now)
+            if claim is None
+            else claim_objection(each, claim, policy, now)
+        )
         if objection is None:
             return "trusted", each.name, f"verified: signed by the trusted key {each.name}"
         revoked = each.key.fingerprint in policy.revoked

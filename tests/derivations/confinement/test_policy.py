@@ -46,6 +46,16 @@ def test_every_builder_is_kept_off_the_network_but_the_one_that_fetches() -> Non
         assert confined[name].version == builder.version
 
 
+def test_what_starts_a_container_without_network_is_made_where_docker_can_be_spoken_with() -> None:
+    process = policy.confinement_for(document(), "requests")
+    assert process is not None
+    with process:
+        confined = policy.builders_for(standard_builders(), process, contained=True)
+    free = {name for name, builder in confined.items() if not isinstance(builder, ConfinedBuilder)}
+    assert free == {"files", "generation"} | ({"probe"} & confined.keys())
+    assert confined.keys() == standard_builders().keys()
+
+
 def test_an_engine_that_is_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = replace(registry.REFERENCE, name="mock", platform="server")
     monkeypatch.setitem(registry._KINDS, "mock", asked)

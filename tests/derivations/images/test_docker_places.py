@@ -185,6 +185,11 @@ def test_a_context_that_there_is_not_is_never_another_engine(configuration: Conf
     said = refused(configuration.environment(DOCKER_CONTEXT="typo"))
     assert "there is no Docker context 'typo'" in said
     assert "docker context ls" in said
+    # What is no UTF-8 comes from the environment like this.
+    for name in ("\udcff", "../../meta", "a\0b"):
+        assert "there is no Docker context" in refused(
+            configuration.environment(DOCKER_CONTEXT=name)
+        )
 
 
 @pytest.mark.parametrize(

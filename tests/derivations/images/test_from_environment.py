@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from dis_derivations.environments.interpreter import probe_interpreter
 from dis_derivations.images.elf_file import is_elf, read_elf
 from dis_derivations.images.from_environment import MadeImage, image_from_environment
 from dis_derivations.images.image_layout import blob_path
+from dis_derivations.images.interpreter_label import interpreter_facts
 from dis_derivations.images.shared_libraries import needed_libraries
 from dis_derivations.images.stored_image import read_stored
 from dis_store import Store
@@ -133,6 +135,36 @@ def test_what_is_made_is_an_image_that_a_manifest_can_name(store: Store, made: M
     source = ImageSource(f"localhost/python@{made.manifest}", store.object_path(made.object))
     assert source.available() is None
     assert source.resolved().content.config.digest == made.config
+
+
+def test_what_identifies_the_python_in_it_is_said_in_a_label(store: Store, made: MadeImage) -> None:
+    image = read_stored(store, made.object).image
+    told = interpreter_facts(image.config.labels["dev.dis.interpreter"])
+    assert told == probe_interpreter(PYTHON).facts
+    assert image.to_lock()["interpreter"] == image.config.labels["dev.dis.interpreter"]
+
+
+def test_programs_are_put_in_where_a_shell_is_looked_for(store: Store, made: MadeImage) -> None:
+    more = image_from_environment(store, environment(store), PYTHON, ("sh", "/usr/bin/env"))
+    libraries, python, _ = layers(store, more)
+    names = set(libraries.getnames())
+    assert {"bin/sh", "bin/env"} < names
+    assert python.getnames() == layers(store, made)[1].getnames()
+    assert "PATH=/dis/python/bin:/bin" in read_stored(store, more.object).image.config.environment
+    program = libraries.extractfile("bin/env")
+    assert program is not None
+    assert program.read() == Path("/usr/bin/env").resolve().read_bytes()
+    for library in needed_libraries([Path("/usr/bin/env").resolve()]).libraries:
+        assert f"dis/lib/{library}" in names
+
+
+def test_a_program_that_is_a_script_or_not_there_is_refused(tmp_path: Path, store: Store) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    for name, said in ((str(script), "cannot be put into an image"), ("no-such", "no program")):
+        with pytest.raises(UnfitEnvironmentError, match=said):
+            image_from_environment(store, environment(store), PYTHON, (name,))
 
 
 @pytest.mark.parametrize("program", ["/missing/python", "/bin/true", "/bin/sh"])

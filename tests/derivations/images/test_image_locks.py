@@ -2,19 +2,25 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from command_line import ROOT, Outcome, call
+from dis_derivations.builders.engine_opening import _container as container_of
 from dis_derivations.graph.compilation import compile_graph
 from dis_derivations.images.stored_image import read_stored
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.resolution import resolve_lock
 from dis_derivations.lock.staleness import stale_artifacts
 from dis_derivations.manifest.loading import LoadedManifest, load_manifest
+from dis_derivations.realisation.building import BuildContext
 from dis_store import Store
 from dis_store.digest import Digest
+from dis_store.errors import IntegrityError
 from images import Json, LayoutMaker, named, sha256, tar_of
 
 QUICKSTART = ROOT / "configs/quickstart.json"
@@ -149,6 +155,22 @@ def test_a_closure_refers_to_its_image(
     }
 
 
+def test_nothing_runs_in_another_image_than_the_result_is_remembered_by(
+    tmp_path: Path, layout: LayoutMaker, image: Json, config: Path
+) -> None:
+    words = sets(layout, pin(image), tmp_path / "lock.json")
+    outcome = dis(tmp_path, "realize", f"{config}#closure", *words, "--json")
+    closure = Digest(outcome.document["outputs"]["out"]["digest"])
+    manifest = json.loads(layout.path(image["digest"]).read_bytes())
+    with Store.open(tmp_path / "store") as store:
+        inputs = {"closure": SimpleNamespace(object=closure)}
+        context = cast("BuildContext", SimpleNamespace(store=store, inputs=inputs))
+        config_digest, layer = manifest["config"]["digest"], manifest["layers"][0]["digest"]
+        assert str(container_of(context, None, None, config_digest).image.id) == config_digest
+        with pytest.raises(IntegrityError, match="another one than the lock says"):
+            container_of(context, None, None, layer)
+
+
 def test_a_tag_is_refused_by_realize_and_pinned_by_lock(
     tmp_path: Path, layout: LayoutMaker, image: Json, config: Path
 ) -> None:
@@ -201,8 +223,6 @@ def test_another_digest_in_the_manifest_makes_the_lock_stale_and_another_place_d
 def test_a_lock_of_another_digest_than_the_manifest_pins_is_stale(
     layout: LayoutMaker, image: Json, store: Store
 ) -> None:
-    from dataclasses import replace
-
     loaded = load(layout, pin(image))
     lock = resolve_lock(loaded, store, previous=None)
     other = {**lock.sources["runtime.image"], "digest": sha256(b"other")}
@@ -263,8 +283,6 @@ def test_a_lock_that_says_that_a_digest_leads_elsewhere_is_refused(
         lock = resolve_lock(load(layout, pin(evil)), store, previous=None)
         good = resolve_lock(load(layout, pin(image)), store, previous=None)
     retrieval = good.files_of("runtime.image")[0].retrieval
-    from dataclasses import replace
-
     forged = replace(
         lock,
         artifacts=tuple(
@@ -279,6 +297,40 @@ def test_a_lock_that_says_that_a_digest_leads_elsewhere_is_refused(
     outcome.check_one_block()
     assert outcome.code == 4
     assert "is no part of" in outcome.err
+
+
+@pytest.mark.parametrize("lies_about", ["the files", "the manifest", "the configuration", "all"])
+def test_a_lock_whose_files_are_of_an_image_that_the_store_has_already_is_refused(
+    tmp_path: Path, layout: LayoutMaker, image: Json, config: Path, lies_about: str
+) -> None:
+    evil = layout.image([tar_of({"evil": b"!"})])
+    layout.finish(image, evil)
+    with Store.open(tmp_path / "store") as store:
+        theirs = resolve_lock(load(layout, pin(evil)), store, previous=None)
+        good = resolve_lock(load(layout, pin(image)), store, previous=None)
+    says, stands = good.sources["runtime.image"], theirs.sources["runtime.image"]
+    files = {
+        "the files": [
+            each
+            for each in (*good.files_of("runtime.image"), *theirs.files_of("runtime.image"))
+            if each.path != "index.json" or each in theirs.artifacts
+        ]
+    }.get(lies_about, theirs.files_of("runtime.image"))
+    said = {
+        "the manifest": {**stands, "digest": says["digest"], "manifest": says["manifest"]},
+        "the configuration": {**stands, "digest": says["digest"], "config": says["config"]},
+    }.get(lies_about, says)
+    retrieval = good.files_of("runtime.image")[0].retrieval
+    distinct = {each.path: replace(each, retrieval=retrieval) for each in files}
+    others = [each for each in good.artifacts if each.name != "runtime.image"]
+    forged = replace(good, artifacts=(*others, *distinct.values()), sources={"runtime.image": said})
+    (tmp_path / "lock.json").write_bytes(forged.encode())
+    words = sets(layout, pin(image), tmp_path / "lock.json")
+    for target in ("image", "closure"):
+        outcome = dis(tmp_path, "realize", f"{config}#{target}", *words)
+        outcome.check_one_block()
+        assert outcome.code == 4
+        assert "contradicts itself about the files of its image" in outcome.err
 
 
 def test_an_image_that_is_nowhere_is_told_of_with_all_other_items(

@@ -145,6 +145,24 @@ def test_another_wheel_of_the_same_name_is_refused_with_both_digests(
     assert again in str(caught.value.cause)
 
 
+def test_an_index_elsewhere_leads_to_no_file_of_this_machine(
+    site: Site, use: Callable[..., None], tmp_path: Path
+) -> None:
+    private = write_package(tmp_path / "private", "big", files={"big.txt": NOISE[::-1]})
+    page = (
+        f'<!DOCTYPE html><html><body><a href="{private.as_uri()}">{private.name}</a></body></html>'
+    )
+    site.index.script.files["/simple/big/"] = Served(page.encode(), etag=None)
+    for digest in (None, Sha256.of(private.read_bytes())):
+        with pytest.raises(BuildError) as caught:
+            site.fetch(WheelSource(site.wheel.name, digest))
+        assert "leads to a file of this machine" in str(caught.value.cause)
+    assert not list((site.top / "objects").glob("*/*"))
+    # Where the user has named a place on it, that is what they want.
+    use(site.index.url, {"PIP_FIND_LINKS": str(tmp_path / "private")})
+    assert site.fetch(WheelSource(private.name, Sha256.of(private.read_bytes()))).size
+
+
 def test_the_password_of_an_index_goes_to_its_own_server_and_nowhere_else(
     site: Site, use: Callable[..., None], tmp_path: Path
 ) -> None:

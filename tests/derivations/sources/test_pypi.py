@@ -250,6 +250,7 @@ def test_credentials_are_taken_out_of_any_text() -> None:
     assert without_credentials("a https://u:p@h/x b http://h/?q=1) c") == (
         "a https://****@h/x b http://h/?****) c"
     )
+    assert without_credentials("a https://u:p@ss@h/x@1 c") == "a https://****@h/x@1 c"
     assert without_credentials("mail me@host or https://host/simple/") == (
         "mail me@host or https://host/simple/"
     )

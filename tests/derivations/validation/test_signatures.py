@@ -70,6 +70,13 @@ def test_a_key_that_expired_or_is_for_images_is_not_trusted() -> None:
         )
 
 
+def test_a_key_that_may_not_speak_for_the_platform_is_not_trusted() -> None:
+    found = judged(signed("alice", CLAIM), signatories("alice", platforms=({"class": "cuda"},)))
+
+    assert found.standing == "not trusted"
+    assert "platform" in found.account
+
+
 def test_changed_bytes_do_not_verify() -> None:
     other = replace(CLAIM, builder="run")
     forged = signed("alice", CLAIM).replace(

@@ -18,8 +18,8 @@ from dis_derivations.engines.child.messages import (
     parse,
 )
 from dis_derivations.engines.child.pipes import WorkerGoneError, WorkerSilentError
-from dis_derivations.engines.child.process import WorkerProcess
 from dis_derivations.engines.child.rows import token_bytes, widened
+from dis_derivations.engines.child.worker import Worker
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -59,15 +59,22 @@ class ChildEngine:
         process: Its worker, just started.
         ends: What ends its sequences.
         note: Told what the worker says, a line each.
+        meet: Shown what the worker says of itself before it loads anything; raises if it is the wrong one.
     """
 
     def __init__(
-        self, name: str, process: WorkerProcess, ends: ModelEnds, note: Callable[[str], None]
+        self,
+        name: str,
+        process: Worker,
+        ends: ModelEnds,
+        note: Callable[[str], None],
+        meet: Callable[[Hello], None] = lambda _: None,
     ) -> None:
         self._name = name
         self._process = process
         self._ends = ends
         self._note = note
+        self._meet = meet
         self._opened: Opened | None = None
         self._gave_up = False  # the worker has said so, and ends by itself
 
@@ -97,12 +104,13 @@ class ChildEngine:
 
         Raises:
             UnfitEnvironmentError: The engine says that it cannot load this model so.
-            BuildError: It failed.
+            BuildError: It failed, or it is not what was to be started.
         """
         hello = self._receive()
         if not isinstance(hello, Hello):
             self._out_of_turn(hello)
-        self._note(f"{hello.program} started, Python {hello.python}")
+        self._note(f"{hello.program} started, {hello.interpreter['python']}")
+        self._meet(hello)
         self._send(
             {"type": "open", "protocol": PROTOCOL, "model": model, "settings": dict(settings)}
         )
@@ -243,6 +251,7 @@ def _generate_message(
         "type": "generate",
         "requests": [
             {
+                "id": request.id,
                 "prompt_tokens": len(request.prompt_token_ids),
                 # As text: what a number looks like in JSON must not depend on who writes it.
                 "temperature": repr(float(request.sampling.temperature)),

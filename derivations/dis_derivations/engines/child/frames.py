@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the messages; both sides say it first, and refuse another."""
 
 MAGIC = b"DISF"

@@ -25,6 +25,8 @@ from dis_derivations.engines.child.frames import PROTOCOL, FrameError
 ITEM_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """The number formats of tensors, by the names that manifests use."""
 
+INTERPRETER_FACTS = ("python", "libc", "machine")
+
 _MOST_TEXT = 1 << 20
 
 
@@ -34,11 +36,13 @@ class Hello:
 
     Attributes:
         program: Which worker it is.
-        python: The version of its interpreter.
+        interpreter: What runs it: `python`, `libc` and `machine`, in the words of the platform facts of an interpreter.
+        boot: The word by which the kernel tells one start of a machine from all others; empty where it has none.
     """
 
     program: str
-    python: str
+    interpreter: Mapping[str, str]
+    boot: str
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,10 @@ def _hello(header: Mapping[str, Any], _: bytes) -> Message:
         raise FrameError(
             f"the worker speaks version {header['protocol']!r:.40} of the protocol, and not {PROTOCOL}"
         )
-    return Hello(_text(header["program"]), _text(header["python"]))
+    interpreter = {name: _text(header["interpreter"][name]) for name in INTERPRETER_FACTS}
+    if set(header["interpreter"]) != set(INTERPRETER_FACTS):
+        raise ValueError("more of an interpreter than there is to tell")
+    return Hello(_text(header["program"]), interpreter, _text(header["boot"]))
 
 
 def _opened(header: Mapping[str, Any], _: bytes) -> Message:
@@ -225,7 +232,7 @@ def _object(value: object) -> Mapping[str, Any]:
 _Reader = Callable[[Mapping[str, Any], bytes], Message]
 # By type: the fields of a message, all of which it must have, and how it is read.
 _READERS: Mapping[str, tuple[tuple[str, ...], _Reader]] = {
-    "hello": (("protocol", "program", "python"), _hello),
+    "hello": (("protocol", "program", "interpreter", "boot"), _hello),
     "opened": (("identity", "environment"), _opened),
     "tensor": (("kind", "request", "phase", "layer", "dtype", "shape"), _tensor),
     "step": (("computed", "tokens", "finished"), _step),

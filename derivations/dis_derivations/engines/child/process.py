@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dis_derivations.engines.child.output import WorkerOutput
 from dis_derivations.engines.child.pipes import Pipes
+from dis_derivations.engines.child.worker import killed_by
 from dis_store.errors import UnfitEnvironmentError
 
-_FIRST_BYTES = 4 << 20
-_LAST_BYTES = 256 << 10
 _CHUNK_BYTES = 1 << 16
 _GOING_SECONDS = 5.0
 
@@ -75,9 +75,7 @@ class WorkerProcess:
         os.close(requests_read)
         os.close(answers_write)
         self.pipes = Pipes(answers_read, requests_write, check, launch.patience)
-        self._first = bytearray()
-        self._last = bytearray()
-        self._dropped = 0
+        self._output = WorkerOutput()
         self._drain = threading.Thread(target=self._take_output, daemon=True)
         self._drain.start()
 
@@ -88,11 +86,7 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             return "it closed its pipes and went on"
-        if code >= 0:
-            return f"it ended with exit code {code}"
-        name = signal.Signals(-code).name
-        killed = ", as the kernel does when memory runs out" if name == "SIGKILL" else ""
-        return f"it was ended by {name}{killed}"
+        return f"it ended with exit code {code}" if code >= 0 else killed_by(-code)
 
     def close(self) -> None:
         """Let the worker end by itself, for it was told to, and end it if it does not."""
@@ -110,25 +104,20 @@ class WorkerProcess:
         self._process.wait()
         self._drain.join(_GOING_SECONDS)
 
+    def packets_without_way(self) -> int | None:
+        """Return None: a process of this machine has the network of whoever starts it."""
+        return None
+
     def output(self) -> bytes:
         """Return what it wrote: all of it, or the beginning and the end with a line about what is missing."""
-        if not self._dropped:
-            return bytes(self._first + self._last)
-        left_out = f"\n[{self._dropped} bytes left out]\n".encode()
-        return bytes(self._first + left_out + self._last)
+        return self._output.kept()
 
     def last_line(self) -> str | None:
         """Return the last line that it wrote, None where there is none."""
-        text = bytes(self._last or self._first).decode("utf-8", "replace")
-        return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), None)
+        return self._output.last_line()
 
     def _take_output(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - asked for above
         with self._process.stdout as stream:
             while piece := os.read(stream.fileno(), _CHUNK_BYTES):
-                room = _FIRST_BYTES - len(self._first)
-                self._first += piece[: max(room, 0)]
-                self._last += piece[max(room, 0) :]
-                if (excess := len(self._last) - _LAST_BYTES) > 0:
-                    del self._last[:excess]
-                    self._dropped += excess
+                self._output.add(piece)

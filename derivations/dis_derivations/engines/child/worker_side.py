@@ -8,14 +8,19 @@ import ctypes
 import importlib
 import os
 import platform
+import select
 import signal
 import sys
+import threading
 import traceback
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 _PR_SET_PDEATHSIG = 1
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_STANDARD = (0, 1)
 _MOST_ERROR = 4000
 _MOST_TRACE = 1 << 19
 
@@ -96,21 +101,35 @@ class WorkerEngine(Protocol):
         ...
 
 
-def serve(
-    program: str,
-    open_engine: Callable[[Conversation, str, Mapping[str, Any]], WorkerEngine],
-    descriptors: Sequence[str],
-) -> int:
+OpenEngine = Callable[[Conversation, str, Mapping[str, Any]], WorkerEngine]
+
+
+def serve(program: str, open_engine: OpenEngine, descriptors: Sequence[str]) -> int:
     """Speak with dis until it has nothing more to ask, and return an exit code.
 
     Args:
         program: What this worker is called.
         open_engine: Loads the model in a directory with settings; a ValueError refuses them.
-        descriptors: Of the pipes, as the command line has them.
+        descriptors: Of the pipes, as the command line has them; `0 1` where a container has no others.
     """
-    die_with_parent()
-    frames = importlib.import_module("frames")
     incoming, outgoing = map(int, descriptors)
+    is_contained = (incoming, outgoing) == _STANDARD
+    if is_contained:
+        incoming, outgoing = take_standard_streams()
+        die_with_stream(incoming)
+    else:
+        die_with_parent()
+    status = _serve(program, open_engine, incoming, outgoing)
+    if is_contained:
+        # An interpreter that ends would meet the thread that waits for this very end.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+def _serve(program: str, open_engine: OpenEngine, incoming: int, outgoing: int) -> int:
+    frames = importlib.import_module("frames")
     talk = Conversation(frames, incoming, outgoing)
     try:
         _converse(talk, frames.PROTOCOL, program, open_engine)
@@ -122,15 +141,9 @@ def serve(
     return 0
 
 
-def _converse(
-    talk: Conversation,
-    protocol: int,
-    program: str,
-    open_engine: Callable[[Conversation, str, Mapping[str, Any]], WorkerEngine],
-) -> None:
+def _converse(talk: Conversation, protocol: int, program: str, open_engine: OpenEngine) -> None:
     """Say hello, open one model, generate as often as asked."""
-    python = platform.python_version()
-    talk.send({"type": "hello", "protocol": protocol, "program": program, "python": python})
+    talk.send({"type": "hello", "protocol": protocol, "program": program, **whereabouts()})
     header, _ = talk.receive(["open", "shutdown"])
     if header["type"] == "shutdown":
         return
@@ -148,6 +161,47 @@ def _converse(
         if header["type"] == "shutdown":
             return
         talk.send(engine.generate(header, ids))
+
+
+def whereabouts() -> dict[str, Any]:
+    """Return what interpreter this is, in the words that dis has for it, and on which machine since which start."""
+    name, version = platform.libc_ver()
+    interpreter = {
+        "python": f"{sys.implementation.name} {platform.python_version()}",
+        "libc": f"{name} {version}".strip(),
+        "machine": platform.machine(),
+    }
+    try:
+        boot = _BOOT.read_text("ascii").strip()
+    except OSError:
+        boot = ""
+    return {"interpreter": interpreter, "boot": boot}
+
+
+def take_standard_streams() -> tuple[int, int]:
+    """Return standard input and output under other numbers, which nothing else knows.
+
+    What a library reads is then nothing, and what it prints goes where errors go, so that no word of it is taken for a
+    message.
+    """
+    taken = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return taken
+
+
+def die_with_stream(incoming: int) -> None:
+    """End this process when nobody can write to a stream any more: in a container nothing else tells that dis ended."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(incoming, 0)  # the end is told without being asked for
+        poll.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def die_with_parent() -> None:

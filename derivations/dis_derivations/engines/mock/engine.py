@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dis_derivations.engines.child.engine import ModelEnds
+from dis_derivations.engines.mock.answers import (
+    CHOSEN_LOGIT,
+    NOTE,
+    NUMERICS_VERSION,
+    UNIT,
+    Answer,
+)
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -26,15 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NUMERICS_VERSION = 1
-"""Raised whenever a bit of any result may change."""
+__all__ = ["NOTE", "NUMERICS_VERSION", "MockEngine", "open_mock_engine"]
 
-NOTE = "MOCK ENGINE: these tokens come from no model; nothing here is evidence about one"
-
-_PURPOSE = "dis mock 1"
-_CHOSEN_LOGIT = 16.0
-# Every other logit is a multiple of this, of 16 bits: between -8 and 8, and exact in float32.
-_UNIT = 2.0**-12
 _ROWS_AT_ONCE = 64
 
 
@@ -58,18 +58,23 @@ def open_mock_engine(
 
 
 class MockEngine:
-    """An engine that answers at once, and says in all that it writes what it is."""
+    """An engine that answers at once, and says in all that it writes what it is.
+
+    Args:
+        vocabulary: How many tokens the model knows.
+        ends: What ends its sequences.
+    """
 
     def __init__(self, vocabulary: int, ends: ModelEnds) -> None:
-        self._vocabulary = vocabulary
-        self._ends = ends
+        self.vocabulary = vocabulary
+        self.ends = ends
 
     def identity(self) -> dict[str, Any]:
         """Return engine, numerics version, settings, and the note."""
         return {
             "engine": "mock",
             "numerics": NUMERICS_VERSION,
-            "settings": {"max_model_len": self._ends.context},
+            "settings": {"max_model_len": self.ends.context},
             "note": NOTE,
         }
 
@@ -89,11 +94,11 @@ class MockEngine:
         Raises:
             InvalidInputError: A request does not fit the model.
         """
-        check_requests(requests, self._vocabulary, self._ends.context)
+        check_requests(requests, self.vocabulary, self.ends.context)
         if not requests:
             return []
         schedule = Schedule(requests, batching)
-        answers = [_Answer(request, self._vocabulary, self._ends) for request in requests]
+        answers = [_Answer(request, self.vocabulary, self.ends) for request in requests]
         tokens = finished = 0
         while schedule.unfinished:
             parts = schedule.next_step()
@@ -114,21 +119,20 @@ class _Answer:
 
     def __init__(self, request: Request, vocabulary: int, ends: ModelEnds) -> None:
         self._request = request
-        self._vocabulary = vocabulary
-        self._rule = StopRule(request, ends.end_token_ids, ends.context, ends.decode)
-        self._origin = _hash(
-            f"{_PURPOSE}\n{request.sampling.seed}\n{list(request.prompt_token_ids)}\n{request.id}"
+        self._answer = Answer(
+            request.id, request.prompt_token_ids, request.sampling.seed, vocabulary
         )
+        self._rule = StopRule(request, ends.end_token_ids, ends.context, ends.decode)
         self._output: list[int] = []
         self._finish: Finish | None = None
 
     def choose(self, running: Running, schedule: Schedule, sink: CaptureSink) -> bool:
         """Choose the next token; return whether it is the last one."""
         number = len(self._output)
-        token = self._number("token", number) % self._vocabulary
+        token = self._answer.token(number)
         if sink.wants("decode"):
             row = self._row("decode", number)
-            row[token] = _CHOSEN_LOGIT
+            row[token] = CHOSEN_LOGIT
             sink.logits(running.index, "decode", row.reshape(1, -1), chosen=[token])
         running.tokens.append(token)
         self._output.append(token)
@@ -161,24 +165,7 @@ class _Answer:
             text=self._finish.text,
         )
 
-    def _number(self, purpose: str, number: int) -> int:
-        from blake3 import blake3
-
-        return int.from_bytes(blake3(self._origin + _label(purpose, number)).digest()[:8], "big")
-
     def _row(self, phase: str, number: int) -> "NDArray[np.float64]":
         import numpy as np
-        from blake3 import blake3
 
-        data = blake3(self._origin + _label(phase, number)).digest(length=2 * self._vocabulary)
-        return np.frombuffer(data, dtype="<i2").astype(np.float64) * _UNIT
-
-
-def _label(purpose: str, number: int) -> bytes:
-    return f"\n{purpose}\n{number}".encode()
-
-
-def _hash(text: str) -> bytes:
-    from blake3 import blake3
-
-    return blake3(text.encode()).digest()
+        return np.frombuffer(self._answer.row(phase, number), dtype="<i2").astype(np.float64) * UNIT

@@ -1,6 +1,5 @@
 """Starting transformers: its worker in the right environment, the model in it."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dis_derivations.engines.child.engine import ChildEngine
-from dis_derivations.engines.child.launching import Surroundings, launch, lay_out
-from dis_derivations.engines.child.process import WorkerProcess
+from dis_derivations.engines.child.launching import Surroundings, WorkerProgram
+from dis_derivations.engines.child.opening import opened_child
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -17,15 +16,24 @@ from dis_derivations.engines.protocol import (
     Progress,
     Request,
 )
+from dis_derivations.engines.reference import drawing, elementary_functions, fixed_point
+from dis_derivations.engines.transformers import portable_blake3
 from dis_derivations.engines.transformers.settings import engine_arguments
 from dis_derivations.engines.vllm.agreement import check_agreement
 from dis_derivations.engines.vllm.model_files import model_ends, read_config, vocabulary_size
 from dis_derivations.engines.vllm.request_checks import check_requests
 
-NUMERICS_VERSION = 1
+NUMERICS_VERSION = 2
 """Raised whenever what dis tells transformers changes, and with it may bits."""
 
-_PROGRAM = Path(__file__).with_name("worker.py")
+# Beside it lies what it samples with: the reference engine's own rule.
+_PROGRAM = WorkerProgram(
+    Path(__file__).with_name("worker.py"),
+    tuple(
+        Path(str(each.__file__))
+        for each in (fixed_point, elementary_functions, drawing, portable_blake3)
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -83,32 +91,20 @@ def open_transformers(
     config = read_config(files)
     ends = model_ends(files, config, spec["settings"].get("max_model_len"))
     arguments = engine_arguments(spec["settings"])
-    with tempfile.TemporaryDirectory(prefix="dis-transformers-") as name:
-        directory = Path(name)
-        model = lay_out(directory, _PROGRAM, files)
-        started = launch(directory, _PROGRAM, spec, surroundings)
-        process = WorkerProcess(started, surroundings.check)
-        child = ChildEngine("transformers", process, ends, surroundings.note)
-        try:
-            with child:
-                child.open(
-                    str(model), {"arguments": arguments, "variables": sorted(spec["variables"])}
-                )
-                reported = dict(child.identity())
-                check_agreement(reported, surroundings.platform, "transformers")
-                settings = {
-                    **reported["settings"],
-                    "end_token_ids": sorted(ends.end_token_ids),
-                    "max_model_len": ends.context,
-                }
-                identity = {
-                    "engine": "transformers",
-                    "numerics": spec["numerics"],
-                    **reported,
-                    "settings": settings,
-                }
-                known = vocabulary_size(config)
-                yield TransformersEngine(child, known, ends.context, identity)
-        finally:
-            process.kill()
-            surroundings.keep_output(child.output())
+    with opened_child("transformers", _PROGRAM, spec, files, ends, surroundings) as (child, model):
+        child.open(model, {"arguments": arguments, "variables": sorted(spec["variables"])})
+        reported = dict(child.identity())
+        check_agreement(reported, surroundings.platform, "transformers")
+        settings = {
+            **reported["settings"],
+            "end_token_ids": sorted(ends.end_token_ids),
+            "max_model_len": ends.context,
+        }
+        identity = {
+            "engine": "transformers",
+            "numerics": spec["numerics"],
+            **reported,
+            "settings": settings,
+        }
+        known = vocabulary_size(config)
+        yield TransformersEngine(child, known, ends.context, identity)

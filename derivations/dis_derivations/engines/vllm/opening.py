@@ -1,6 +1,5 @@
 """Starting vLLM: a directory for its worker, a clean process in the right environment, the model in it."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +9,9 @@ from dis_derivations.engines.child.engine import ChildEngine
 from dis_derivations.engines.child.launching import (
     DEFAULT_PATIENCE,
     Surroundings,
-    launch,
-    lay_out,
+    WorkerProgram,
 )
-from dis_derivations.engines.child.process import WorkerProcess
+from dis_derivations.engines.child.opening import opened_child
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -23,15 +21,17 @@ from dis_derivations.engines.protocol import (
 )
 from dis_derivations.engines.vllm.agreement import check_agreement
 from dis_derivations.engines.vllm.model_files import model_ends, read_config, vocabulary_size
+from dis_derivations.engines.vllm.prefix_cache import CachingChild
 from dis_derivations.engines.vllm.request_checks import check_requests
-from dis_derivations.engines.vllm.settings import engine_arguments, overridden
+from dis_derivations.engines.vllm.settings import PREFIX_CACHING, engine_arguments, overridden
+from dis_derivations.runs.bundle import EXPERIMENT
 
 __all__ = ["DEFAULT_PATIENCE", "NUMERICS_VERSION", "Surroundings", "VllmEngine", "open_vllm"]
 
-NUMERICS_VERSION = 1
+NUMERICS_VERSION = 2
 """Raised whenever what dis tells vLLM changes, and with it may bits."""
 
-PROGRAM = Path(__file__).with_name("worker.py")
+PROGRAM = WorkerProgram(Path(__file__).with_name("worker.py"))
 
 
 class VllmEngine:
@@ -47,6 +47,8 @@ class VllmEngine:
 
     def identity(self) -> Mapping[str, Any]:
         """Return what vLLM really used and can change a bit, and what of it is not what it was told."""
+        if isinstance(self._child, CachingChild):
+            return {**self._identity, EXPERIMENT: self._child.experiment()}
         return self._identity
 
     def environment(self) -> Mapping[str, Any]:
@@ -94,24 +96,13 @@ def open_vllm(
     config = read_config(files)
     ends = model_ends(files, config, spec["settings"].get("max_model_len"))
     arguments = engine_arguments(spec["settings"], batching, config, ends.context)
-    with tempfile.TemporaryDirectory(prefix="dis-vllm-") as name:
-        directory = Path(name)
-        model = lay_out(directory, PROGRAM, files)
-        started = launch(directory, PROGRAM, spec, surroundings)
-        process = WorkerProcess(started, surroundings.check)
-        child = ChildEngine("vllm", process, ends, surroundings.note)
-        try:
-            with child:
-                child.open(
-                    str(model), {"arguments": arguments, "variables": sorted(spec["variables"])}
-                )
-                reported = dict(child.identity())
-                check_agreement(reported, surroundings.platform)
-                identity = _identity(spec, reported, arguments, sorted(ends.end_token_ids))
-                yield VllmEngine(child, vocabulary_size(config), ends.context, identity)
-        finally:
-            process.kill()
-            surroundings.keep_output(child.output())
+    kind = CachingChild if arguments[PREFIX_CACHING] else ChildEngine
+    with opened_child("vllm", PROGRAM, spec, files, ends, surroundings, kind) as (child, model):
+        child.open(model, {"arguments": arguments, "variables": sorted(spec["variables"])})
+        reported = dict(child.identity())
+        check_agreement(reported, surroundings.platform)
+        identity = _identity(spec, reported, arguments, sorted(ends.end_token_ids))
+        yield VllmEngine(child, vocabulary_size(config), ends.context, identity)
 
 
 def _identity(
@@ -141,6 +132,7 @@ def _identity(
             },
         },
         "variables": variables,
+        "added_variables": reported["added_variables"],
         "versions": reported["versions"],
         "device": reported["device"],
         "weights": reported["weights"],

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from dis_derivations.engines.child.frames import PROTOCOL, FrameError
 from dis_derivations.engines.child.messages import Generated, Hello, Step, Tensor, parse
 
+INTERPRETER = {"python": "cpython 3.11.7", "libc": "glibc 2.36", "machine": "x86_64"}
 GOOD: dict[str, dict[str, Any]] = {
-    "hello": {"protocol": PROTOCOL, "program": "vllm", "python": "3.11.7"},
+    "hello": {"protocol": PROTOCOL, "program": "vllm", "interpreter": INTERPRETER, "boot": "b"},
     "opened": {"identity": {}, "environment": {}},
     "tensor": {
         "kind": "logits",
@@ -33,7 +34,7 @@ def message(kind: str, /, **changes: Any) -> tuple[dict[str, Any], bytes]:
 
 
 def test_messages_become_typed_values() -> None:
-    assert parse(*message("hello")) == Hello("vllm", "3.11.7")
+    assert parse(*message("hello")) == Hello("vllm", INTERPRETER, "b")
     assert parse(*message("step")) == Step(((0, 3),), ((0, (5,)),), ((0, "stop"),))
     assert parse(*message("generated", preemptions=2)) == Generated(2, 0)
     states = parse(*message("tensor", kind="activations", layer=3))
@@ -47,6 +48,11 @@ def test_messages_become_typed_values() -> None:
         ("hello", {"protocol": PROTOCOL + 1}),
         ("hello", {"protocol": str(PROTOCOL)}),
         ("hello", {"program": 1}),
+        ("hello", {"boot": None}),
+        ("hello", {"interpreter": "cpython 3.11.7"}),
+        ("hello", {"interpreter": {"python": "cpython 3.11.7"}}),
+        ("hello", {"interpreter": {**INTERPRETER, "libc": 2}}),
+        ("hello", {"interpreter": {**INTERPRETER, "more": ""}}),
         ("opened", {"identity": []}),
         ("tensor", {"kind": "weights"}),
         ("tensor", {"phase": "training"}),

@@ -191,7 +191,7 @@ def test_a_worker_has_no_variable_of_its_caller(rig: Rig, monkeypatch: pytest.Mo
         ("ends in the middle of a frame", ["ended in the middle"]),
         ("writes its header otherwise", ["canonical form"]),
         ("names a key twice", ["canonical form"]),
-        ("speaks another version", ["version 2 of the protocol, and not 1"]),
+        ("speaks another version", [f"version {frames.PROTOCOL + 1} of the protocol"]),
         ("says what nobody knows", ["unknown type 'surprise'"]),
         ("says more than it may", ["with the fields", "secret"]),
         ("speaks out of turn", ["'generated', which is not what comes now"]),

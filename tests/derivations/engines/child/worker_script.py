@@ -17,8 +17,9 @@ _FLOOD = 20 << 20
 
 def hello(talk: Any, frames: Any, **changes: Any) -> None:
     """Say hello, with other values where they are given."""
-    message = {"type": "hello", "protocol": frames.PROTOCOL, "program": "scripted", "python": "3"}
-    talk.send({**message, **changes})
+    interpreter = {"python": "cpython 3", "libc": "", "machine": "abacus"}
+    message = {"type": "hello", "protocol": frames.PROTOCOL, "program": "scripted", "boot": ""}
+    talk.send({**message, "interpreter": interpreter, **changes})
 
 
 def raw(descriptor: int, data: bytes) -> None:
