@@ -49,7 +49,7 @@ def add(foundation: Foundation, key: Digest, data: bytes) -> Digest:
             )
         if _read(path) == data:
             return digest
-        if len(_names(directory)) >= MAX_OF_KEY:
+        if is_full(foundation.layout, key):
             raise InvalidInputError(
                 "a signature is not kept", cause=f"the key {key} has {MAX_OF_KEY} already"
             )
@@ -59,6 +59,11 @@ def add(foundation: Foundation, key: Digest, data: bytes) -> Digest:
         make_directory(foundation.layout.room("signatures"), lasting=True)
         write_record(foundation, path, data)
     return digest
+
+
+def is_full(layout: Layout, key: Digest) -> bool:
+    """Tell whether a key or an object has as many signed documents as are kept."""
+    return len(_names(layout.signatures(key))) >= MAX_OF_KEY
 
 
 def of_key(layout: Layout, key: Digest) -> dict[Digest, bytes]:

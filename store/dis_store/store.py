@@ -188,6 +188,12 @@ class Store(StoreReader):
         with reported(self.path):
             return signatures.add(self._foundation, key, data)
 
+    def is_full_of_signatures(self, key: Digest) -> bool:
+        """Tell whether a key or an object has as many signed documents as are kept."""
+        from dis_store import signatures
+
+        return signatures.is_full(self._foundation.layout, key)
+
     def chosen(self, key: Digest) -> "Realisation | None":
         """Return the record that answers for a key, its outputs protected and valid; None if none can."""
         from dis_store import realisations

@@ -75,6 +75,18 @@ def test_an_import_records_no_build(store: Store, other: Store) -> None:
     assert other.signatures(key) == {}
 
 
+def test_a_crowd_of_signatures_keeps_nothing_out(store: Store, other: Store) -> None:
+    digest, _ = signed_tree(store, ONE)
+    imported(other, exported(store, digest))
+    for number in range(MAX_OF_KEY - 1):
+        other.add_signature(digest, str(number).encode())
+    store.add_signature(digest, TWO)
+    data = exported(store, digest)
+    done = import_closures(other, io.BytesIO(data))
+    assert done.crowded == (digest,)
+    assert len(other.signatures(digest)) == MAX_OF_KEY
+
+
 def test_what_arrived_travels_on(store: Store, other: Store, tmp_path: Path) -> None:
     digest, _ = signed_tree(store, ONE, TWO)
     data = exported(store, digest)

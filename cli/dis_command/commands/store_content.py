@@ -213,6 +213,10 @@ def import_(session: Session, file: str, dry_run: bool) -> None:
             show_import(session, plan)
             return
         _say_unrooted(session)
+        for digest in done.crowded:
+            session.say(
+                f"no more signatures of {digest} are kept: the store has as many as it takes"
+            )
         session.print_result(
             lambda: {
                 "schema_version": 1,
@@ -220,6 +224,7 @@ def import_(session: Session, file: str, dry_run: bool) -> None:
                 "objects": done.objects,
                 "new": done.new,
                 "signatures": done.signatures,
+                "crowded": [str(digest) for digest in done.crowded],
             },
             lambda: "\n".join(str(store.object_path(digest)) for digest in done.roots),
         )

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from dis_store import strict_json
+from dis_store.errors import InvalidInputError
+
 # Docker and its like start programs with a network; resolvers and buses ask others in their place.
 _SOCKETS = (
     "docker.sock",
@@ -26,7 +29,6 @@ _SOCKETS = (
 _OF_THE_USER = ("docker.sock", "podman/podman.sock", "bus", "systemd/private")
 _NAMING_SOCKETS = ("DOCKER_HOST", "CONTAINER_HOST", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
 _SOCKET_PATH = re.compile(r"(?:^unix://|^unix:path=|;unix:path=|^(?=/))(/[^,;]*)")
-_CONTEXT_SOCKET = re.compile(r'"unix://(/[^"\\\\]+)"')
 # The fetching process needs these, and a build that may fetch nothing does not.
 _WITHHELD = re.compile(
     r"TOKEN(?!IZER)|SECRET|PASSW|CREDENTIAL|NETRC|(API|ACCESS|PRIVATE|AUTH)_?KEY|_PROXY$|_AUTH$"
@@ -50,8 +52,10 @@ def _of_docker_contexts(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the sockets of all contexts that Docker's configuration knows: whichever is chosen, each leads out."""
     config = environment.get("DOCKER_CONFIG") or Path(environment.get("HOME") or "/", ".docker")
     for described in Path(config, "contexts/meta").glob("*/meta.json"):
-        with contextlib.suppress(OSError):
-            yield from map(Path, _CONTEXT_SOCKET.findall(described.read_text("utf-8", "replace")))
+        # One that cannot be read leads nowhere.
+        with contextlib.suppress(OSError, InvalidInputError, KeyError, TypeError):
+            document = strict_json.decode(described.read_bytes(), name=str(described))
+            yield from map(Path, _SOCKET_PATH.findall(document["Endpoints"]["docker"]["Host"]))
 
 
 def without_outlets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ _LOOK_SECONDS = 0.2
 _CLOSING_SECONDS = 10.0
 _MIB = 1 << 20
 _CONFLICT = 409
+_VOLUME = "rw,noexec,nosuid,nodev,size=64m"
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ def made_container(
     remove_leftovers(engine)
     identity = load_image(store, engine, image, lambda _: check_interrupted())
     with answering("the container could not be made"):
-        container = engine.client.create_container(**_settings(store, engine, identity, command))
+        container = engine.client.create_container(
+            **_settings(store, engine, identity, command, image.image.config.volumes)
+        )
     name = str(container["Id"])
     try:
         _check_image(engine, name, image)
@@ -156,7 +159,11 @@ def made_container(
 
 
 def _settings(
-    store: "Store", engine: DockerEngine, identity: Sha256, command: ContainerCommand
+    store: "Store",
+    engine: DockerEngine,
+    identity: Sha256,
+    command: ContainerCommand,
+    volumes: Sequence[str],
 ) -> dict[str, Any]:
     from docker.types import DeviceRequest, LogConfig
 
@@ -173,8 +180,12 @@ def _settings(
         mem_limit=memory,
         memswap_limit=memory,
         shm_size=limits.shared_bytes,
-        # Engines compile code there, and load it.
-        tmpfs={SCRATCH: f"rw,exec,nosuid,nodev,size={limits.scratch_bytes}"},
+        tmpfs={
+            # For each of these Docker would make a directory on its disk, writable and without a bound.
+            **dict.fromkeys(volumes, _VOLUME),
+            # Engines compile code there, and load it.
+            SCRATCH: f"rw,exec,nosuid,nodev,size={limits.scratch_bytes}",
+        },
         # What it says is read while it runs, and is on no disk.
         log_config=LogConfig(type=LogConfig.types.NONE),
         ipc_mode="private",
@@ -190,6 +201,8 @@ def _settings(
         "user": USER,
         "working_dir": SCRATCH,
         "network_disabled": True,
+        # The image's own would be a second program beside the one that is asked for.
+        "healthcheck": {"test": ["NONE"]},
         "stdin_open": command.is_spoken_with,
         "labels": labels(),
         "host_config": host,

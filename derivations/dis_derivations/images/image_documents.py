@@ -74,6 +74,7 @@ class ImageConfig:
         user: As whom; empty for root.
         working_directory: Where; empty for the top.
         labels: What its maker says of it.
+        volumes: Where its maker wants data to be kept.
     """
 
     platform: Platform
@@ -84,6 +85,7 @@ class ImageConfig:
     user: str
     working_directory: str
     labels: Mapping[str, str]
+    volumes: tuple[str, ...]
 
 
 def parse_index(data: bytes, name: str) -> ImageIndex:
@@ -153,6 +155,7 @@ def parse_config(data: bytes, name: str, manifest: ImageManifest) -> ImageConfig
         user=_text(run, "User", name),
         working_directory=_text(run, "WorkingDir", name),
         labels=_labels(run, name),
+        volumes=_volumes(run, name),
     )
 
 
@@ -237,6 +240,15 @@ def _text(run: Mapping[str, Any], field: str, name: str) -> str:
     if value is not None and not isinstance(value, str):
         raise InvalidInputError(f"{name} is malformed", cause=f"its {field} is no string")
     return value or ""
+
+
+def _volumes(run: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = run.get("Volumes")
+    if value is None:
+        return ()
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{name} is malformed", cause="its Volumes are no object")
+    return tuple(value)
 
 
 def _labels(run: Mapping[str, Any], name: str) -> Mapping[str, str]:

@@ -39,12 +39,14 @@ class ImportedClosures:
         objects: How many objects it holds with all that they refer to.
         new: How many of them were not in the store before.
         signatures: How many signed documents about them came with them; nothing is believed by that.
+        crowded: Objects about which the store has as many documents as it keeps, so that new ones were left out.
     """
 
     roots: tuple[Digest, ...]
     objects: int
     new: int
     signatures: int
+    crowded: tuple[Digest, ...]
 
 
 CheckSigned = Callable[[bytes], None]
@@ -86,10 +88,30 @@ def import_closures(
             source.check_end()
             new = _register_all(store, header.roots, trees, found, space)
             # Last, since what is signed must be there. It says nothing of whom to believe.
-            for digest, listed in header.signatures.items():
-                for each in listed:
-                    store.add_signature(digest, documents[each])
-            return ImportedClosures(header.roots, len(trees), new, len(documents))
+            crowded = _keep_signatures(store, header.signatures, documents)
+            return ImportedClosures(header.roots, len(trees), new, len(documents), crowded)
+
+
+def _keep_signatures(
+    store: Store,
+    signatures: Mapping[Digest, tuple[Digest, ...]],
+    documents: Mapping[Digest, bytes],
+) -> tuple[Digest, ...]:
+    """Keep signed documents; return the objects that have too many for all of them.
+
+    Whoever filled a store with documents about an object must not keep the object itself from coming in.
+    """
+    crowded = []
+    for digest, listed in signatures.items():
+        known = store.signatures(digest).keys()
+        for each in listed:
+            if each in known:
+                continue
+            if store.is_full_of_signatures(digest):
+                crowded.append(digest)
+                break
+            store.add_signature(digest, documents[each])
+    return tuple(crowded)
 
 
 @dataclass(frozen=True)

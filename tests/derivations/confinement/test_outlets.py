@@ -32,6 +32,13 @@ def test_sockets_of_all_docker_contexts_are_hidden_whichever_is_chosen(tmp_path:
     assert not any("192.0.2.1" in each for each in found)
 
 
+def test_a_socket_is_found_however_its_address_is_written(tmp_path: Path) -> None:
+    context(tmp_path, "one", "unix:///elsewhere/one.sock")
+    (place,) = tmp_path.glob("contexts/meta/*/meta.json")
+    place.write_text(place.read_text("utf-8").replace("/", "\\/"), "utf-8")
+    assert Path("/elsewhere/one.sock") in set(sockets({"DOCKER_CONFIG": str(tmp_path)}))
+
+
 def test_the_configuration_that_a_variable_names_is_the_one_that_is_read(tmp_path: Path) -> None:
     context(tmp_path / "config", "one", "unix:///elsewhere/one.sock")
     environment = {"HOME": "/nowhere", "DOCKER_CONFIG": str(tmp_path / "config")}

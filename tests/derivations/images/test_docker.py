@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from dis_derivations.images.container import (
+    SCRATCH,
     ContainerCommand,
     ContainerLimits,
     ContainerResult,
+    made_container,
     object_place,
     run_in_image,
 )
@@ -280,6 +282,24 @@ class Python:
     def containers(self) -> list[object]:
         """All containers there are."""
         return list(self.engine.client.containers(all=True))
+
+
+def test_what_an_image_declares_gives_a_container_no_disk_and_no_second_program(
+    tmp_path: Path, store: Store, engine: DockerEngine
+) -> None:
+    config = {
+        "Volumes": {"/data": {}, SCRATCH: {}},
+        "Healthcheck": {"Test": ["CMD", "/evil"], "Interval": 1_000_000_000},
+    }
+    layout = LayoutMaker(tmp_path / "layout")
+    layout.finish(layout.image([tar_of({"program": b""})], config=config))
+    image = stored(store, layout)
+    with made_container(store, engine, image, ContainerCommand(["/program"])) as name:
+        found = engine.client.inspect_container(name)
+    assert [each for each in found["Mounts"] if each["Type"] == "volume"] == []
+    assert "size=64m" in found["HostConfig"]["Tmpfs"]["/data"]
+    assert "size=268435456" in found["HostConfig"]["Tmpfs"][SCRATCH]
+    assert found["Config"]["Healthcheck"]["Test"] == ["NONE"]
 
 
 def test_a_command_gives_its_code_and_its_words(python: Python) -> None:
