@@ -3,12 +3,18 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import SHORTER, Outcome, call
+from dis_derivations.lock.document import Lock
+from dis_derivations.lock.resolution import resolve_lock
+from dis_derivations.manifest.loading import load_manifest
 from dis_derivations.registry.client import RegistryClient
+from dis_store import Store
+from images import LayoutMaker, tar_of
 from published_images import FIELD, QUICKSTART, Published, attestation
 from real_registry import RealRegistry, running_registry
 from run_shelf import make_writable
@@ -122,6 +128,31 @@ def test_a_lock_that_is_made_on_the_way_is_refused_before_anything_is_read(user:
     user.asks("require")
     refused(user.realises("#image", "--set", f"{FIELD}={pinned}"))
     assert list((user.place / "store/objects").glob("*/*")) == []
+
+
+def test_an_attestation_of_the_locked_image_lets_no_other_one_in(user: User) -> None:
+    user.published.say(attestation(user.published.image["digest"]))
+    assert user.does("lock", str(user.config)).code == 0
+    good = Lock.decode(user.lock.read_bytes(), name="the lock")
+    layout = LayoutMaker(user.place / "evil")
+    layout.finish(layout.image([tar_of({"evil": b"!"})]))
+    evil = load_manifest(
+        QUICKSTART, [f"{FIELD}=localhost/evil", f"{FIELD}_path={layout.directory}"]
+    )
+    # As by `dis store import`: the store has it already.
+    with Store.open(user.place / "store") as store:
+        files = resolve_lock(evil, store, previous=None).files_of("runtime.image")
+    others = [each for each in good.artifacts if each.name != "runtime.image"]
+    retrieval = good.files_of("runtime.image")[0].retrieval
+    forged = replace(
+        good, artifacts=(*others, *(replace(each, retrieval=retrieval) for each in files))
+    )
+    user.lock.write_bytes(forged.encode())
+    user.asks("require")
+    outcome = user.realises()
+    outcome.check_one_block()
+    assert outcome.code == 4
+    assert "contradicts itself about the files of its image" in outcome.err
 
 
 def test_an_image_is_loaded_only_if_somebody_vouches_for_it_where_its_name_leads(

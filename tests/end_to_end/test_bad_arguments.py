@@ -128,8 +128,13 @@ def test_the_beginning_of_two_digests_is_refused(user: User) -> None:
             index.execute("DELETE FROM objects WHERE digest = ?", [twin])
 
 
-def test_a_kind_of_reference_of_later_versions_is_refused(user: User) -> None:
-    user.refused("show", "oci://example.org/x", code=2, says="dis pull oci://example.org/x")
+def test_a_place_in_a_registry_needs_a_tag_or_a_digest(user: User) -> None:
+    user.refused("show", "oci://example.org/x", code=2, says="oci://HOST/REPOSITORY:TAG")
+
+
+def test_a_place_in_a_registry_is_no_object_yet(user: User) -> None:
+    place = "oci://example.org/x:1"
+    user.refused("root", "add", "mine", place, code=2, says=f"dis pull {place}")
 
 
 @pytest.mark.parametrize("name", ["run.tar", "run.tar.gz", "run.tar.zst"])

@@ -202,7 +202,7 @@ def test_the_header_of_a_run_that_lies_is_refused(place: Place, name: str) -> No
 def test_a_newer_format_is_told_from_damage(place: Place, kind: str) -> None:
     good = GOOD[kind]
     first = good.members[0]
-    newer = first.but(data=first.data.replace(b'"format":1', b'"format":2'))
+    newer = first.but(data=first.data.replace(b'"format":1', b'"format":9'))
     refuse(place, kind, good.pack([newer, *good.members[1:]]), frozenset({5}))
 
 

@@ -37,9 +37,11 @@ def derivations_of_manifest(
 
     Raises:
         InvalidInputError: The manifest or its lock is invalid, or the lock is missing or stale.
+        IntegrityError: The lock contradicts itself.
         UnfitEnvironmentError: The manifest asks for what this version cannot do.
     """
     from dis_derivations.graph.compilation import compile_graph
+    from dis_derivations.images.locked_image import check_locked_image
     from dis_derivations.lock.document import Lock
     from dis_derivations.lock.location import LockLocation
     from dis_derivations.lock.staleness import stale_artifacts
@@ -53,6 +55,7 @@ def derivations_of_manifest(
             f"{config} has no lock, so its derivations are not known", hint=f"dis lock {config}"
         )
     lock = Lock.decode(data, name=str(location.path or "the embedded lock"))
+    check_locked_image(lock)
     if stale := stale_artifacts(loaded, lock):
         raise InvalidInputError(
             f"the lock of {config} is stale for {', '.join(stale)}", hint=f"dis lock {config}"

@@ -299,7 +299,9 @@ def test_a_lock_that_says_that_a_digest_leads_elsewhere_is_refused(
     assert "is no part of" in outcome.err
 
 
-@pytest.mark.parametrize("lies_about", ["the files", "the manifest", "the configuration", "all"])
+@pytest.mark.parametrize(
+    "lies_about", ["the files", "the manifest", "the configuration", "all", "nothing"]
+)
 def test_a_lock_whose_files_are_of_an_image_that_the_store_has_already_is_refused(
     tmp_path: Path, layout: LayoutMaker, image: Json, config: Path, lies_about: str
 ) -> None:
@@ -320,14 +322,21 @@ def test_a_lock_whose_files_are_of_an_image_that_the_store_has_already_is_refuse
         "the manifest": {**stands, "digest": says["digest"], "manifest": says["manifest"]},
         "the configuration": {**stands, "digest": says["digest"], "config": says["config"]},
     }.get(lies_about, says)
+    if lies_about == "nothing":
+        said = {"digest": says["digest"]}
     retrieval = good.files_of("runtime.image")[0].retrieval
     distinct = {each.path: replace(each, retrieval=retrieval) for each in files}
     others = [each for each in good.artifacts if each.name != "runtime.image"]
     forged = replace(good, artifacts=(*others, *distinct.values()), sources={"runtime.image": said})
     (tmp_path / "lock.json").write_bytes(forged.encode())
     words = sets(layout, pin(image), tmp_path / "lock.json")
-    for target in ("image", "closure"):
-        outcome = dis(tmp_path, "realize", f"{config}#{target}", *words)
+    for command in (
+        ("realize", f"{config}#image"),
+        ("realize", f"{config}#closure"),
+        ("realize", f"{config}#closure", "--dry-run"),
+        ("show-derivation", f"{config}#closure"),
+    ):
+        outcome = dis(tmp_path, *command, *words)
         outcome.check_one_block()
         assert outcome.code == 4
         assert "contradicts itself about the files of its image" in outcome.err
