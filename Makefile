@@ -72,8 +72,8 @@ bench: setup ## Measure dis beside its peers, and write docs/performance.md (GRO
 man: setup ## Write the manual pages into build/man; read one: man -l build/man/man1/dis.1
 	$(BIN)/python -m dis_command.manual build/man
 
-stress: setup ## Run the fault rigs of the store at full length, which takes hours; wants root (RIG=test_power_cuts: one of them)
-	DIS_STRESS=1 $(BIN)/python -m pytest tests/stress/$(if $(RIG),$(RIG).py) -m stress --timeout=36000
+stress: setup ## Run the fault rigs at full length and the longest tests, which takes hours; wants root (RIG=test_power_cuts: one of them)
+	DIS_STRESS=1 $(BIN)/python -m pytest tests/$(if $(RIG),stress/$(RIG).py) -m stress --timeout=36000
 	$(if $(RIG),,$(MAKE) fuzz)
 
 $(FUZZ)/ready: pyproject.toml

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from effort import in_stress_alone
+
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/smollm2-135m.json"
 PROMPTS = ROOT / "configs/smollm2-135m/prompts.json"
@@ -68,7 +70,13 @@ def test_the_bundle_is_the_one_that_the_guide_states(run: Any) -> None:
     assert run["outputs"]["bundle"]["digest"] == stated()
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine",
+    [
+        "an old kernel, one thread, no vector instructions in numpy",
+        pytest.param("another kernel, two threads, another locale", marks=in_stress_alone),
+    ],
+)
 def test_every_machine_makes_that_bundle(dis: Any, machine: str) -> None:
     assert realised(dis, **MACHINES[machine])["outputs"]["bundle"]["digest"] == stated()
 

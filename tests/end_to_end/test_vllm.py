@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checkpoints import write_checkpoint
+from effort import in_stress_alone
 from tiny_runs import write_manifest
 from vllm_environment import SMALL, vllm_python
 
@@ -131,6 +132,20 @@ class TestReal:
         assert "importing vLLM" not in again.stderr
         assert found.stdout != again.stdout
 
+    def test_what_is_known_is_not_run_again(self, realised: Realised) -> None:
+        assert realised.realise("again")["cached"] is True
+
+    def test_the_log_keeps_what_vllm_said(self, realised: Realised) -> None:
+        text = realised.dis("log", "together").stdout
+        assert "vllm started, cpython 3" in text
+        assert "network: no attempt" in text
+
+
+class TestBisection:
+    """Seven more starts of vLLM."""
+
+    pytestmark = in_stress_alone
+
     def test_of_a_batch_size_and_an_instruction_set_bisection_finds_the_batch_size(
         self, realised: Realised
     ) -> None:
@@ -148,14 +163,6 @@ class TestReal:
         assert found["guilty"] == ["/inference/batching/max_num_seqs"]
         assert outcomes["/vllm/env",] == "agrees"
         assert outcomes["/inference/batching/max_num_seqs",] == "parts"
-
-    def test_what_is_known_is_not_run_again(self, realised: Realised) -> None:
-        assert realised.realise("again")["cached"] is True
-
-    def test_the_log_keeps_what_vllm_said(self, realised: Realised) -> None:
-        text = realised.dis("log", "together").stdout
-        assert "vllm started, Python 3" in text
-        assert "network: no attempt" in text
 
 
 def refused(dis: Any, config: Path, *options: str) -> Any:
