@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dis_derivations.runs.older_archive import older_run
 from dis_derivations.runs.reference import Resolved, objects_of, place_in_object
 from dis_store.errors import InvalidInputError
 
@@ -79,6 +78,11 @@ def compare(store: "Store", a: Resolved, b: Resolved, *, for_page: bool = False)
                 hint="compare two manifests, two locks, or the runs that were made of them",
             )
         case _:
+            if a.path is None and b.path is None:
+                # What the store has is of dis, and the reader of archives takes a while to import.
+                return _runs(store, a, b, for_page=for_page)
+            from dis_derivations.runs.older_archive import older_run
+
             older = older_run(a), older_run(b)
             if older == (None, None):
                 return _runs(store, a, b, for_page=for_page)
