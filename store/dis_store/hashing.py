@@ -1,7 +1,6 @@
 """Hashing content once for all: BLAKE3, which is ours, the SHA-256 that hubs and registries speak, and tensors."""
 
 import hashlib
-import math
 import os
 import queue
 import threading
@@ -25,6 +24,11 @@ def uncounted(_amount: int) -> None:
     """Let bytes go by: the `on_bytes` of those who do not count."""
 
 
+def always() -> bool:
+    """Say yes: the `spare` of those who read one stream at a time."""
+    return True
+
+
 @dataclass(frozen=True)
 class Content:
     """What bytes are: how many, both digests of them, and the tensors in them if they are a safetensors file."""
@@ -39,32 +43,30 @@ class ContentHasher:
     """All digests of a stream in one pass. Call `finish`, or `abandon` when the stream breaks.
 
     Args:
-        threaded: Whether a long stream gets threads for SHA-256 and for tensors. Where other streams keep the
-            processors busy, threads only cost.
+        spare: Says whether a processor is idle, so that a long stream may have a thread for SHA-256. It is asked at
+            each piece until it says yes. Where other streams keep the processors busy, a thread only costs.
     """
 
-    def __init__(self, *, threaded: bool = True) -> None:
+    def __init__(self, *, spare: Callable[[], bool] = always) -> None:
         self._blake3 = blake3()
         self._sha256 = hashlib.sha256()
         self._scan = TensorScan()
         self._for_sha256 = _Lane(self._sha256.update)
-        self._for_tensors = _Lane(self._scan.update)
-        self._thread_from = _THREAD_FROM_BYTES if threaded else math.inf
+        self._spare = spare
         self._size = 0
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes, which must not change afterwards."""
         self._size += len(chunk)
-        threaded = self._size >= self._thread_from
-        self._for_sha256.take(chunk, threaded=threaded)
-        if not self._scan.over:
-            self._for_tensors.take(chunk, threaded=threaded)
+        self._for_sha256.take(chunk, threaded=self._size >= _THREAD_FROM_BYTES and self._spare())
+        # Both BLAKE3s together take less time than SHA-256 where that has a thread.
         self._blake3.update(chunk)
+        if not self._scan.over:
+            self._scan.update(chunk)
 
     def finish(self) -> Content:
         """Return what the stream was."""
         self._for_sha256.finish()
-        self._for_tensors.finish()
         return Content(
             self._size,
             Digest(self._blake3.hexdigest()),
@@ -75,7 +77,6 @@ class ContentHasher:
     def abandon(self) -> None:
         """Stop without a result."""
         self._for_sha256.abandon()
-        self._for_tensors.abandon()
 
 
 class _Lane:
@@ -147,10 +148,13 @@ def hash_descriptor(
 
 
 def hash_content(
-    descriptor: int, *, on_bytes: Callable[[int], None] = uncounted, threaded: bool = True
+    descriptor: int,
+    *,
+    on_bytes: Callable[[int], None] = uncounted,
+    spare: Callable[[], bool] = always,
 ) -> Content:
     """Read an open file from its start; return its size and all digests. `on_bytes` is told of each piece."""
-    hasher = ContentHasher(threaded=threaded)
+    hasher = ContentHasher(spare=spare)
     position = 0
     try:
         while chunk := os.pread(descriptor, CHUNK_BYTES, position):

@@ -5,8 +5,7 @@ from types import FrameType
 
 import pytest
 
-from dis_store.hashing import CHUNK_BYTES, ContentHasher
-from dis_store.tensors.tensor_scan import TensorScan
+from dis_store.hashing import CHUNK_BYTES, ContentHasher, always
 from tensor_layouts import Raw, expected, file_of, found
 
 CHUNK = bytes(1 << 20)
@@ -52,7 +51,7 @@ def test_an_interruption_at_any_moment_leaves_no_thread_and_waits_for_none() -> 
 
 
 def test_a_long_stream_has_the_digests_of_its_bytes() -> None:
-    hashers = [ContentHasher(threaded=threaded) for threaded in (True, False)]
+    hashers = [ContentHasher(spare=always), ContentHasher(spare=lambda: False)]
     for hasher in hashers:
         for number in range(20):
             hasher.update(bytes([number]) * (1 << 20))
@@ -61,11 +60,11 @@ def test_a_long_stream_has_the_digests_of_its_bytes() -> None:
     assert first.size == 20 << 20
 
 
-def test_tensors_are_the_same_with_threads_and_without() -> None:
+def test_tensors_are_the_same_with_a_thread_and_without() -> None:
     size = 9 << 20
     tensors = {name: Raw("U8", (size,), bytes([number]) * size) for number, name in enumerate("ab")}
     content = file_of(tensors)
-    hashers = [ContentHasher(threaded=threaded) for threaded in (True, False)]
+    hashers = [ContentHasher(spare=always), ContentHasher(spare=lambda: False)]
     for hasher in hashers:
         for start in range(0, len(content), CHUNK_BYTES):
             hasher.update(content[start : start + CHUNK_BYTES])
@@ -74,20 +73,39 @@ def test_tensors_are_the_same_with_threads_and_without() -> None:
     assert found(first.tensors) == expected(tensors)
 
 
+class FailingLate:
+    """A digest that fails when its stream has a thread for it."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def update(self, chunk: bytes) -> None:
+        self._taken += len(chunk)
+        if self._taken > 8 << 20:
+            raise MemoryError
+
+
 @pytest.mark.usefixtures("alarm")
 def test_what_fails_in_a_thread_is_told_to_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(scan: TensorScan, chunk: bytes) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(TensorScan, "update", fail)
+    monkeypatch.setattr("dis_store.hashing.hashlib.sha256", FailingLate)
     hasher = ContentHasher()
     monkeypatch.undo()
-    with pytest.raises(MemoryError):
-        hasher.update(CHUNK)
-    hasher._for_tensors.take(CHUNK, threaded=True)
     signal.setitimer(signal.ITIMER_REAL, 20)
     for _ in range(40):  # more than may wait: a thread that had ended would never take them
         hasher.update(CHUNK)
     with pytest.raises(MemoryError):
         hasher.finish()
     hasher.abandon()
+
+
+@pytest.mark.parametrize("idle_from", [6, 12])
+def test_a_stream_takes_a_thread_once_a_processor_is_idle(idle_from: int) -> None:
+    before = threading.active_count()
+    came: list[bytes] = []
+    hasher = ContentHasher(spare=lambda: len(came) >= idle_from)
+    while len(came) < 20:
+        came.append(CHUNK)
+        hasher.update(CHUNK)
+        assert (threading.active_count() > before) == (len(came) >= idle_from)
+    assert hasher.finish().size == 20 << 20
+    assert threading.active_count() == before

@@ -358,6 +358,6 @@ class _Fetched:
 
 
 def _content_of(data: bytes) -> Content:
-    hasher = ContentHasher(threaded=False)
+    hasher = ContentHasher(spare=lambda: False)
     hasher.update(data)
     return hasher.finish()

@@ -3,11 +3,11 @@
 import contextlib
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from dis_store.digest import Digest
 from dis_store.environment import reported
@@ -26,8 +26,6 @@ from dis_store.writing.adoption import (
 )
 from dis_store.writing.file_writer import WrittenFile
 
-_Made = TypeVar("_Made")
-
 
 def _untold(_file: WrittenFile) -> None:
     """Let a file go by."""
@@ -41,13 +39,11 @@ class _Source:
         path: Where it goes in the object.
         real: Where it is.
         size: Its bytes when it was seen.
-        alone: Whether there is so little beside it that its reading alone decides how long all takes.
     """
 
     path: str
     real: Path
     size: int
-    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,8 +109,8 @@ def add_path(
     with store.new_tree(expected_bytes=size, expected_files=len(sources)) as tree:
         _at_once(
             sources,
-            lambda each: on_file(
-                tree.ingest(each.path, each.real, on_bytes=on_bytes, threaded=each.alone)
+            lambda each, spare: on_file(
+                tree.ingest(each.path, each.real, on_bytes=on_bytes, spare=spare)
             ),
             jobs,
         )
@@ -133,8 +129,7 @@ def _survey(store: Store, path: Path) -> list[_Source]:
         found.append(source)
         if len(found) > MAX_ENTRIES:
             raise _refusal(path, f"it holds more than {MAX_ENTRIES} files")
-    total = sum(each.size for each in found)
-    return [replace(each, alone=2 * each.size > total) for each in found]
+    return found
 
 
 def _files(path: Path, name: str) -> Iterator[_Source]:
@@ -175,14 +170,46 @@ def _refusal(path: Path, cause: str, hint: str | None = None) -> InvalidInputErr
     return InvalidInputError(f"{path} cannot be added to the store", cause=cause, hint=hint)
 
 
+class _Readers:
+    """Counts who reads a file at the moment, so that the last ones may use the processors of those who are done."""
+
+    def __init__(self) -> None:
+        self._processors = len(os.sched_getaffinity(0))
+        self._reading = 0
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        with self._lock:
+            self._reading += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reading -= 1
+
+    def spare(self) -> bool:
+        """Tell whether a processor is idle."""
+        return self._reading < self._processors
+
+
 def _at_once(
-    sources: Sequence[_Source], make: Callable[[_Source], _Made], jobs: int
-) -> list[_Made]:
+    sources: Sequence[_Source],
+    make: Callable[[_Source, Callable[[], bool]], object],
+    jobs: int,
+) -> None:
     """Apply `make` to all sources, largest first so that none is waited for at the end; stop at the first error."""
     ordered = sorted(sources, key=lambda each: each.size, reverse=True)
+    readers = _Readers()
+
+    def make_one(source: _Source) -> None:
+        with readers.one_more():
+            make(source, readers.spare)
+
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         try:
-            return list(pool.map(make, ordered))
+            for _ in pool.map(make_one, ordered):
+                pass
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -202,8 +229,8 @@ def _adopt_all(
         with store.new_tree() as tree, reported(store.path):
             _at_once(
                 sources,
-                lambda each: adopted.append(
-                    adopt(tree, each.path, each.real, on_bytes=on_bytes, threaded=each.alone)
+                lambda each, spare: adopted.append(
+                    adopt(tree, each.path, each.real, on_bytes=on_bytes, spare=spare)
                 ),
                 jobs,
             )

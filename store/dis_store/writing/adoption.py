@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dis_store.errors import BuildError, IntegrityError
-from dis_store.hashing import hash_content, uncounted
+from dis_store.hashing import always, hash_content, uncounted
 from dis_store.integrity.inspection import hash_file
 from dis_store.platform_linux import is_open_for_writing
 from dis_store.writing.file_writer import WrittenFile
@@ -56,7 +56,7 @@ def adopt(
     source: Path,
     *,
     on_bytes: Callable[[int], None] = uncounted,
-    threaded: bool = True,
+    spare: Callable[[], bool] = always,
 ) -> Adopted:
     """Make `source` a file of a new object, moved where it can be; it is removed by `remove_source` only.
 
@@ -68,14 +68,14 @@ def adopt(
         before = os.fstat(opened)
         if _is_ours_alone(before):
             try:
-                written = _link(tree, path, source, opened, on_bytes=on_bytes, threaded=threaded)
+                written = _link(tree, path, source, opened, on_bytes=on_bytes, spare=spare)
             except BaseException:
                 restore(source, before)
                 raise
             if written is not None:
                 return Adopted(source, before, written, moved=True)
             restore(source, before)
-    written = tree.ingest(path, source, on_bytes=on_bytes, threaded=threaded)
+    written = tree.ingest(path, source, on_bytes=on_bytes, spare=spare)
     if hash_file(source) != written.blake3:
         raise IntegrityError(
             f"the copy of {source} is not what it was made from",
@@ -102,7 +102,7 @@ def _link(
     opened: int,
     *,
     on_bytes: Callable[[int], None],
-    threaded: bool,
+    spare: Callable[[], bool],
 ) -> WrittenFile | None:
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     # Nobody can begin to write from here on, so that one look for those who have begun is enough.
@@ -117,7 +117,7 @@ def _link(
             cause="another program has it open for writing",
             hint="stop the program that writes to it, and try again",
         )
-    content = hash_content(opened, on_bytes=on_bytes, threaded=threaded)
+    content = hash_content(opened, on_bytes=on_bytes, spare=spare)
     refuse_change(source, before, os.fstat(opened), content.size)
     inode = (before.st_dev, before.st_ino)
     try:

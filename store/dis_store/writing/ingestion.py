@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from dis_store.errors import BuildError, InvalidInputError
-from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content, uncounted
+from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, always, hash_content, uncounted
 from dis_store.platform_linux import clone_file, copy_range, start_writeback, write_all
 
 Way = Literal["reflink", "copy_file_range", "copy", "move"]
@@ -51,7 +51,7 @@ def copy_and_hash(
     target: int,
     *,
     on_bytes: Callable[[int], None] = uncounted,
-    threaded: bool = True,
+    spare: Callable[[], bool] = always,
 ) -> tuple[Content, Way]:
     """Fill the new file `target` with the content of `source`; return what was stored, and how.
 
@@ -59,9 +59,9 @@ def copy_and_hash(
     hand elsewhere. What is hashed is always read from `target`, and `on_bytes` is told of each piece.
     """
     if clone_file(source, target):
-        return hash_content(target, on_bytes=on_bytes, threaded=threaded), "reflink"
+        return hash_content(target, on_bytes=on_bytes, spare=spare), "reflink"
     copier = _Copier(source, target)
-    hasher = ContentHasher(threaded=threaded)
+    hasher = ContentHasher(spare=spare)
     position = 0
     try:
         while count := copier.step():

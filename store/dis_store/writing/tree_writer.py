@@ -13,7 +13,7 @@ from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
-from dis_store.hashing import CHUNK_BYTES, Content, uncounted
+from dis_store.hashing import CHUNK_BYTES, Content, always, uncounted
 from dis_store.path_rules import PathSet
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 from dis_store.writing.file_writer import FileWriter, WrittenFile
@@ -167,7 +167,7 @@ class TreeWriter:
         sha256: Sha256 | None = None,
         executable: bool | None = None,
         on_bytes: Callable[[int], None] = uncounted,
-        threaded: bool = True,
+        spare: Callable[[], bool] = always,
     ) -> WrittenFile:
         """Copy a regular file into the object, by shared blocks where the file system can.
 
@@ -178,7 +178,7 @@ class TreeWriter:
             sha256: The SHA-256 that it must have, if that is known.
             executable: Whether the file may be executed; None: as the source.
             on_bytes: Called with the number of bytes of each piece; the file is given up when it raises.
-            threaded: Whether hashing may take a second thread; of no use while other files keep the processors busy.
+            spare: Says whether a processor is idle, for a second thread that hashes.
 
         Raises:
             InvalidInputError: The source is missing, unreadable, a symlink or no regular file.
@@ -192,9 +192,7 @@ class TreeWriter:
                 raise expected.refusal(f"{source} has {before.st_size} bytes, not {size}")
             check_room(self._foundation, before.st_size)
             with self._new_file(path) as descriptor, reported(self._foundation.top):
-                content, way = copy_and_hash(
-                    opened, descriptor, on_bytes=on_bytes, threaded=threaded
-                )
+                content, way = copy_and_hash(opened, descriptor, on_bytes=on_bytes, spare=spare)
                 refuse_change(source, before, os.fstat(opened), content.size)
                 expected.check(content)
         if executable is None:
