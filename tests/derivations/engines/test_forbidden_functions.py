@@ -21,10 +21,11 @@ ALLOWED_OF_NUMPY = {
     *("float64", "float32", "int64", "int32", "intp", "uint8", "uint32", "uint64", "bool_", "inf"),
     *("errstate", "show_config", "__version__"),
     # Sums of integers that fit: only in the modules below.
-    *("matmul", "add.reduce", "maximum.reduce", "multiply.outer"),
+    *("matmul", "dot", "add.reduce", "maximum.reduce", "multiply.outer"),
 }
 SUMMING = {
-    "matmul": {"exact_matmul.py", "blocked_product.py", "attention.py"},
+    "matmul": {"exact_matmul.py", "attention.py"},
+    "dot": {"blocked_product.py"},
     "add.reduce": {"normalization.py", "attention.py"},
     "cumsum": {"drawing.py"},  # of int64
     "@": {"known_answers.py"},  # of int64
@@ -59,7 +60,8 @@ def faults(source: str, file: str) -> list[str]:
         if isinstance(node, ast.BinOp):
             found += [f"{file}:{node.lineno}: {fault}" for fault in operator_faults(node, file)]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in FORBIDDEN_METHODS:
+            of_numpy = isinstance(node.func.value, ast.Name) and node.func.value.id == "np"
+            if node.func.attr in FORBIDDEN_METHODS and not of_numpy:
                 found.append(f"{file}:{node.lineno}: .{node.func.attr}()")
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found += [f"{file}:{node.lineno}: {fault}" for fault in import_faults(node)]

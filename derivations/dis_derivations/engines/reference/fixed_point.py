@@ -23,6 +23,8 @@ SIGNIFICAND_BITS = 53
 LEAST_EXPONENT = -400
 """Rows smaller than 2^-400 are rounded as if they were that large: nothing here meets a subnormal."""
 
+_LEAST_MAGNITUDE = ldexp(1.0, LEAST_EXPONENT - 1)
+
 
 def bits_to_count(terms: int) -> int:
     """Return the bits that a sum of `terms` numbers may have more than the largest of them."""
@@ -51,20 +53,11 @@ def rounding_constant(bits: int) -> float:
     return ldexp(1.5, SIGNIFICAND_BITS - 1 - bits)
 
 
-def row_magnitudes(x: Floats) -> Floats:
-    """Return the largest magnitude of each row (last axis, kept)."""
-    return np.maximum.reduce(np.abs(x), axis=-1, keepdims=True)
-
-
-def exponents_of(magnitudes: Floats) -> Exponents:
-    """Return for each magnitude m the least e >= LEAST_EXPONENT with m < 2^e."""
-    exponents = np.frexp(magnitudes)[1]
-    return np.maximum(exponents, LEAST_EXPONENT, out=exponents)
-
-
 def row_exponents(x: Floats) -> Exponents:
     """Return for each row (last axis, kept) the least e >= LEAST_EXPONENT with all |x| < 2^e."""
-    return exponents_of(row_magnitudes(x))
+    magnitudes = np.maximum.reduce(np.abs(x), axis=-1, keepdims=True, initial=_LEAST_MAGNITUDE)
+    exponents: Exponents = np.frexp(magnitudes)[1]
+    return exponents
 
 
 def round_rows(x: Floats, exponents: Exponents, bits: int, out: Floats | None = None) -> Floats:
