@@ -20,6 +20,7 @@ from dis_derivations.engines.child.messages import (
 from dis_derivations.engines.child.pipes import WorkerGoneError, WorkerSilentError
 from dis_derivations.engines.child.rows import token_bytes, widened
 from dis_derivations.engines.child.worker import Worker
+from dis_derivations.engines.model_files import ModelEnds
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -27,28 +28,13 @@ from dis_derivations.engines.protocol import (
     Progress,
     Request,
 )
-from dis_derivations.engines.reference.stopping import Decode, Finish, StopRule
+from dis_derivations.engines.reference.stopping import Finish, StopRule
 from dis_store.errors import BuildError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 _Taken = TypeVar("_Taken")
-
-
-@dataclass(frozen=True)
-class ModelEnds:
-    """What of a model ends a sequence, and how its text is read.
-
-    Attributes:
-        end_token_ids: The model's own ends of sequence.
-        context: How long a sequence may become, the prompt included.
-        decode: Token ids to text.
-    """
-
-    end_token_ids: frozenset[int]
-    context: int
-    decode: Decode
 
 
 class ChildEngine:
@@ -126,6 +112,10 @@ class ChildEngine:
     def environment(self) -> Mapping[str, Any]:
         """Return what the engine observed beside it; for the log."""
         return self._loaded.environment
+
+    def experiment(self) -> Mapping[str, Any]:
+        """Return what `engine.json` says beside it where this is no run of a manifest: nothing."""
+        return {}
 
     def output(self) -> bytes:
         """Return what the worker wrote to its standard output and error."""

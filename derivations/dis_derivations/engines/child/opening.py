@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dis_derivations.engines.child.engine import ChildEngine, ModelEnds
+from dis_derivations.engines.child.engine import ChildEngine
 from dis_derivations.engines.child.launching import (
     ContainerSource,
     Surroundings,
@@ -16,6 +16,7 @@ from dis_derivations.engines.child.launching import (
 )
 from dis_derivations.engines.child.messages import Hello
 from dis_derivations.engines.child.process import WorkerProcess
+from dis_derivations.engines.model_files import ModelEnds
 from dis_store.errors import BuildError, UnfitEnvironmentError
 
 if TYPE_CHECKING:

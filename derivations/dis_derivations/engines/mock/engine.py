@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dis_derivations.engines.child.engine import ModelEnds
 from dis_derivations.engines.mock.answers import (
     CHOSEN_LOGIT,
     NOTE,
@@ -16,6 +15,7 @@ from dis_derivations.engines.mock.answers import (
     UNIT,
     Answer,
 )
+from dis_derivations.engines.model_files import ModelEnds, model_ends, read_config
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -25,8 +25,7 @@ from dis_derivations.engines.protocol import (
 )
 from dis_derivations.engines.reference.scheduling import Running, Schedule
 from dis_derivations.engines.reference.stopping import Finish, StopRule
-from dis_derivations.engines.vllm.model_files import model_ends, read_config
-from dis_derivations.engines.vllm.request_checks import check_requests
+from dis_derivations.engines.request_checks import check_requests
 from dis_store.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -4,7 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.engines.child.engine import ModelEnds
+from dis_derivations.engines.model_files import (
+    ModelEnds,
+    model_ends,
+    read_config,
+    vocabulary_size,
+)
 from dis_derivations.engines.openai_compatible.asking import AGAIN, Server
 from dis_derivations.engines.openai_compatible.completions import (
     Completion,
@@ -21,8 +26,7 @@ from dis_derivations.engines.protocol import (
     Request,
 )
 from dis_derivations.engines.reference.stopping import Finish, StopRule
-from dis_derivations.engines.vllm.model_files import model_ends, read_config, vocabulary_size
-from dis_derivations.engines.vllm.request_checks import check_requests
+from dis_derivations.engines.request_checks import check_requests
 from dis_store.errors import BuildError, UnsupportedError
 
 NUMERICS_VERSION = 1

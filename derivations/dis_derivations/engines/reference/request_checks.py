@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dis_derivations.engines.protocol import Request
 from dis_derivations.engines.reference.config_values import unsupported
 from dis_derivations.engines.reference.drawing import MOST_TOKENS
+from dis_derivations.engines.request_checks import check_length
 from dis_store.errors import InvalidInputError
 
 
@@ -19,11 +20,8 @@ def check_requests(requests: Sequence[Request], vocabulary: int, context: int) -
     for request in requests:
         if request.sampling.temperature > 0:
             _check_chance(request, vocabulary)
-        if request.sampling.max_tokens < 1:
-            raise InvalidInputError(f"request {request.id} must ask for at least one token")
+        check_length(request)
         tokens = request.prompt_token_ids
-        if not tokens:
-            raise InvalidInputError(f"the prompt of request {request.id} has no tokens")
         if len(tokens) >= context:
             raise InvalidInputError(
                 f"the prompt of request {request.id} is too long",

@@ -5,6 +5,7 @@ from typing import Any
 
 from dis_derivations.engines.child.engine import ChildEngine
 from dis_derivations.engines.child.messages import Generated
+from dis_derivations.runs.bundle import EXPERIMENT
 
 WARM_CACHE = "warm prefix cache"
 """What the experiment is called where it is recorded."""
@@ -17,7 +18,7 @@ class CachingChild(ChildEngine):
 
     def experiment(self) -> dict[str, Any]:
         """Return what makes this no run of a manifest, for `engine.json`."""
-        return {"kind": WARM_CACHE, "cached_tokens": self._cached_tokens}
+        return {EXPERIMENT: {"kind": WARM_CACHE, "cached_tokens": self._cached_tokens}}
 
     def _check_end(self, end: Generated) -> None:
         self._cached_tokens = end.cached_tokens

@@ -17,7 +17,7 @@ import pytest
 from checkpoints import CheckpointShape, write_checkpoint
 from dis_derivations.builders.closure import MODEL_DIRECTORY
 from dis_derivations.engines.child.container_launching import container_launch
-from dis_derivations.engines.child.engine import ChildEngine, ModelEnds
+from dis_derivations.engines.child.engine import ChildEngine
 from dis_derivations.engines.child.launching import (
     ContainerSource,
     Surroundings,
@@ -26,6 +26,7 @@ from dis_derivations.engines.child.launching import (
 from dis_derivations.engines.child.opening import opened_child
 from dis_derivations.engines.mock.engine import open_mock_engine
 from dis_derivations.engines.mock.opening import open_mock_worker
+from dis_derivations.engines.model_files import ModelEnds
 from dis_derivations.engines.protocol import Batching
 from dis_derivations.environments.interpreter import probe_interpreter
 from dis_derivations.images.container import SCRATCH, made_container

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from dis_derivations.engines.child import frames, process, worker_side
-from dis_derivations.engines.child.engine import ChildEngine, ModelEnds
+from dis_derivations.engines.child.engine import ChildEngine
 from dis_derivations.engines.child.environment import worker_environment
 from dis_derivations.engines.child.process import Launch, WorkerProcess
+from dis_derivations.engines.model_files import ModelEnds
 from dis_derivations.engines.protocol import Batching, Progress
 from dis_store.errors import BuildError, InterruptedBuildError, UnfitEnvironmentError
 from engine_runs import RecordingSink, greedy_request, sampled_request

@@ -4,14 +4,18 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from checkpoints import CheckpointShape, write_checkpoint
+from dis_derivations.engines.child.adapter import Adaptation, adapted_engine
 from dis_derivations.engines.child.launching import Surroundings
 from dis_derivations.engines.mock.engine import open_mock_engine
 from dis_derivations.engines.mock.opening import PROGRAM, open_mock_worker
 from dis_derivations.engines.protocol import Batching, Engine, Request
+from dis_derivations.engines.vllm.prefix_cache import WARM_CACHE, CachingChild
+from dis_derivations.runs.bundle import EXPERIMENT
 from dis_store.errors import BuildError, InvalidInputError
 from engine_runs import RecordingSink, digest_by_request, greedy_request, sampled_request
 
@@ -78,6 +82,19 @@ def test_texts_that_end_a_sequence_end_it_in_the_same_step(files: Mapping[str, P
     assert found == outcome(here, requests, batching)
     reasons = [(each.finish_reason, each.stop_reason) for each in found[0]]  # type: ignore[attr-defined]
     assert reasons[1:3] == [("stop", piece), ("stop", third)]
+
+
+def test_what_tells_an_engine_from_others_is_data(files: Mapping[str, Path]) -> None:
+    told, checked = open_mock_engine(files), list[Mapping[str, object]]()
+    settings = {"vocabulary": told.vocabulary, "max_num_batched_tokens": None}
+    options: dict[str, Any] = {"check": checked.append, "alone": True, "child": CachingChild}
+    mock = Adaptation("mock", PROGRAM, told.vocabulary, told.ends, settings, dict, **options)
+    with adapted_engine(mock, SPEC, files, surroundings()) as there:
+        assert checked == [{"numerics": 2}]
+        experiment = {"kind": WARM_CACHE, "cached_tokens": 0}
+        assert there.identity() == {"numerics": 2, EXPERIMENT: experiment}
+        found = outcome(there, REQUESTS, Batching(4))
+    assert found == outcome(told, REQUESTS, Batching(1))
 
 
 def test_its_program_needs_no_package(tmp_path: Path) -> None:

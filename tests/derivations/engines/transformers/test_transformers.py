@@ -11,14 +11,10 @@ import pytest
 
 from checkpoints import CheckpointShape, write_checkpoint
 from dis_derivations.engines.child.launching import Surroundings
-from dis_derivations.engines.protocol import Batching, GeneratedSequence, Request
+from dis_derivations.engines.protocol import Batching, Engine, GeneratedSequence, Request
 from dis_derivations.engines.reference.engine import open_reference_engine
 from dis_derivations.engines.reference.sampling import choose_token
-from dis_derivations.engines.transformers.opening import (
-    NUMERICS_VERSION,
-    TransformersEngine,
-    open_transformers,
-)
+from dis_derivations.engines.transformers.opening import NUMERICS_VERSION, open_transformers
 from dis_derivations.engines.transformers.settings import process_variables
 from dis_derivations.realisation.platform_facts import measure
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
@@ -50,7 +46,7 @@ class Rig:
     @contextmanager
     def opened(
         self, files: Mapping[str, Path] | None = None, **settings: object
-    ) -> Iterator[TransformersEngine]:
+    ) -> Iterator[Engine]:
         spec = {
             "name": "transformers",
             "numerics": NUMERICS_VERSION,
@@ -81,7 +77,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Rig:
 
 
 @pytest.fixture(scope="module")
-def engine(rig: Rig) -> Iterator[TransformersEngine]:
+def engine(rig: Rig) -> Iterator[Engine]:
     with rig.opened(dtype="float64", max_model_len=128) as opened:
         yield opened
 
@@ -93,9 +89,7 @@ def generate(
     return engine.generate(requests, Batching(4), sink, lambda _: None), sink
 
 
-def test_tokens_and_logits_are_those_of_the_reference_engine(
-    engine: TransformersEngine, rig: Rig
-) -> None:
+def test_tokens_and_logits_are_those_of_the_reference_engine(engine: Engine, rig: Rig) -> None:
     found, sink = generate(engine)
     expected, reference = generate(open_reference_engine(rig.files, max_model_len=128))
     assert [each.output_token_ids for each in found] == [each.output_token_ids for each in expected]
@@ -107,7 +101,7 @@ def test_tokens_and_logits_are_those_of_the_reference_engine(
 
 
 def test_the_last_row_of_a_prompt_is_the_one_that_the_first_token_is_chosen_from(
-    engine: TransformersEngine,
+    engine: Engine,
 ) -> None:
     _, sink = generate(engine)
     for index in range(len(REQUESTS)):
@@ -115,7 +109,7 @@ def test_the_last_row_of_a_prompt_is_the_one_that_the_first_token_is_chosen_from
 
 
 def test_requests_are_computed_alone_and_have_the_same_bits_again(
-    engine: TransformersEngine,
+    engine: Engine,
 ) -> None:
     together = generate(engine)
     assert digest_by_request(*generate(engine)) == digest_by_request(*together)
@@ -124,13 +118,13 @@ def test_requests_are_computed_alone_and_have_the_same_bits_again(
     assert all(len(step) == 1 for step in together[1].steps)
 
 
-def test_capturing_changes_no_token(engine: TransformersEngine) -> None:
+def test_capturing_changes_no_token(engine: Engine) -> None:
     sink = RecordingSink(())
     found = engine.generate(REQUESTS, Batching(1), sink, lambda _: None)
     assert found == generate(engine, layers=[0, 2])[0]
 
 
-def test_layers_are_captured_for_every_position(engine: TransformersEngine) -> None:
+def test_layers_are_captured_for_every_position(engine: Engine) -> None:
     found, sink = generate(engine, layers=[1])
     for index, sequence in enumerate(found):
         prompt = np.concatenate(sink.states[index, "prefill", 1])
@@ -145,7 +139,7 @@ def test_a_layer_that_the_model_lacks_is_refused(rig: Rig) -> None:
     assert "no layer 7" in (caught.value.cause or "")
 
 
-def test_a_text_and_a_token_end_a_sequence(engine: TransformersEngine) -> None:
+def test_a_text_and_a_token_end_a_sequence(engine: Engine) -> None:
     [whole], _ = generate(engine, REQUESTS[:1])
     third = whole.output_token_ids[2]
     prompt = REQUESTS[0].prompt_token_ids
@@ -157,7 +151,7 @@ def test_a_text_and_a_token_end_a_sequence(engine: TransformersEngine) -> None:
     assert len(cut.output_token_ids) < len(whole.output_token_ids)
 
 
-def test_chance_is_the_seed_alone(engine: TransformersEngine) -> None:
+def test_chance_is_the_seed_alone(engine: Engine) -> None:
     def drawn(**settings: Any) -> list[tuple[int, ...]]:
         requests = [sampled_request(f"s{n}", [97, n], max_tokens=6, **settings) for n in range(8)]
         return [each.output_token_ids for each in generate(engine, requests)[0]]
@@ -197,7 +191,7 @@ def test_equal_logits_give_the_tokens_of_the_reference_engine(rig: Rig) -> None:
 
 
 def test_a_seed_gives_the_tokens_that_it_gives_the_reference_engine(
-    engine: TransformersEngine, rig: Rig
+    engine: Engine, rig: Rig
 ) -> None:
     mixed = [SAMPLED[0], REQUESTS[1], *SAMPLED[1:]]
     found, _ = generate(engine, mixed)
@@ -205,7 +199,7 @@ def test_a_seed_gives_the_tokens_that_it_gives_the_reference_engine(
     assert [each.output_token_ids for each in found] == [each.output_token_ids for each in expected]
 
 
-def test_it_says_what_it_used(engine: TransformersEngine) -> None:
+def test_it_says_what_it_used(engine: Engine) -> None:
     identity = engine.identity()
     assert (identity["engine"], identity["numerics"]) == ("transformers", NUMERICS_VERSION)
     assert identity["settings"]["attention"] == "eager"
@@ -224,7 +218,7 @@ def test_the_format_is_the_one_of_the_manifest_or_the_checkpoint(rig: Rig) -> No
         assert not (rows.view(np.uint32) & 0xFFFF).any()
 
 
-def test_a_prompt_that_does_not_fit_is_refused(engine: TransformersEngine) -> None:
+def test_a_prompt_that_does_not_fit_is_refused(engine: Engine) -> None:
     with pytest.raises(InvalidInputError, match="is too long"):
         generate(engine, [greedy_request("r", [1] * 128)])
 

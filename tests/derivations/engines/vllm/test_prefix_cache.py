@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from dis_derivations.engines.child import frames, worker_side
-from dis_derivations.engines.child.engine import ChildEngine, ModelEnds
+from dis_derivations.engines.child.engine import ChildEngine
 from dis_derivations.engines.child.environment import worker_environment
 from dis_derivations.engines.child.process import Launch, WorkerProcess
+from dis_derivations.engines.model_files import ModelEnds
 from dis_derivations.engines.protocol import Batching
 from dis_derivations.engines.vllm.prefix_cache import WARM_CACHE, CachingChild
+from dis_derivations.runs.bundle import EXPERIMENT
 from dis_store.errors import BuildError
 from engine_runs import RecordingSink, greedy_request
 
@@ -55,10 +57,9 @@ def generate(child: ChildEngine) -> int:
 
 def test_an_experiment_counts_what_came_from_the_cache(tmp_path: Path) -> None:
     with opened(tmp_path, "uses its cache", CachingChild) as child:
-        assert isinstance(child, CachingChild)
-        assert child.experiment() == {"kind": WARM_CACHE, "cached_tokens": 0}
+        assert child.experiment() == {EXPERIMENT: {"kind": WARM_CACHE, "cached_tokens": 0}}
         assert generate(child) == len(REQUESTS)
-        assert child.experiment() == {"kind": WARM_CACHE, "cached_tokens": 3}
+        assert child.experiment() == {EXPERIMENT: {"kind": WARM_CACHE, "cached_tokens": 3}}
 
 
 def test_an_ordinary_run_fails_where_something_came_from_the_cache(tmp_path: Path) -> None:

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from checkpoints import END_OF_TEXT, write_checkpoint
-from dis_derivations.engines.protocol import Batching, GeneratedSequence, Progress, Request
-from dis_derivations.engines.vllm.model_files import model_ends, read_config
-from dis_derivations.engines.vllm.opening import (
-    NUMERICS_VERSION,
-    Surroundings,
-    VllmEngine,
-    open_vllm,
+from dis_derivations.engines.child.launching import Surroundings
+from dis_derivations.engines.model_files import model_ends, read_config
+from dis_derivations.engines.protocol import (
+    Batching,
+    Engine,
+    GeneratedSequence,
+    Progress,
+    Request,
 )
+from dis_derivations.engines.vllm.opening import NUMERICS_VERSION, open_vllm
 from dis_derivations.engines.vllm.settings import engine_arguments, process_variables
 from dis_derivations.realisation.platform_facts import measure
 from dis_store.errors import BuildError, InvalidInputError, UnfitEnvironmentError
@@ -76,7 +78,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Rig:
 
 
 @pytest.fixture(scope="module")
-def engine(rig: Rig) -> Iterator[VllmEngine]:
+def engine(rig: Rig) -> Iterator[Engine]:
     with open_vllm(rig.spec(), rig.files, BATCHING, rig.surroundings()) as opened:
         yield opened
 
@@ -86,7 +88,7 @@ def ignore(progress: Progress) -> None:
 
 
 def generate(
-    engine: VllmEngine,
+    engine: Engine,
     requests: Sequence[Request] = REQUESTS,
     batching: Batching = BATCHING,
     layers: Sequence[int] = (),
@@ -95,14 +97,14 @@ def generate(
     return engine.generate(requests, batching, sink, ignore), sink
 
 
-def test_the_same_batch_has_the_same_bits_again(engine: VllmEngine) -> None:
+def test_the_same_batch_has_the_same_bits_again(engine: Engine) -> None:
     first, second = (generate(engine) for _ in range(2))
     assert digest_by_request(*first) == digest_by_request(*second)
     assert first[1].steps == second[1].steps
 
 
 def test_a_token_is_chosen_from_the_largest_of_the_logits_that_are_captured(
-    engine: VllmEngine,
+    engine: Engine,
 ) -> None:
     sequences, sink = generate(engine)
     for index, sequence in enumerate(sequences):
@@ -112,7 +114,7 @@ def test_a_token_is_chosen_from_the_largest_of_the_logits_that_are_captured(
         assert sink.rows(index, "prefill").shape == (len(PROMPTS[index]), SMALL.vocabulary)
 
 
-def test_the_trace_says_who_was_in_each_step(engine: VllmEngine) -> None:
+def test_the_trace_says_who_was_in_each_step(engine: Engine) -> None:
     sequences, sink = generate(engine, batching=Batching(4, 1024))
     position = 0
     for group in (range(4), range(4, 8)):
@@ -126,7 +128,7 @@ def test_the_trace_says_who_was_in_each_step(engine: VllmEngine) -> None:
     assert position == len(sink.steps)
 
 
-def test_a_request_alone_is_near_what_it_is_in_a_batch(engine: VllmEngine) -> None:
+def test_a_request_alone_is_near_what_it_is_in_a_batch(engine: Engine) -> None:
     """Whether the bits are the same depends on the machine: what is known is that the trace tells them apart."""
     together, alone = (generate(engine, batching=Batching(size, 1024)) for size in (8, 1))
     assert together[1].steps != alone[1].steps
@@ -137,7 +139,7 @@ def test_a_request_alone_is_near_what_it_is_in_a_batch(engine: VllmEngine) -> No
 
 
 def test_logits_of_the_last_prompt_position_are_those_of_the_first_token(
-    engine: VllmEngine,
+    engine: Engine,
 ) -> None:
     """They are computed apart, so nearly."""
     _, sink = generate(engine)
@@ -146,7 +148,7 @@ def test_logits_of_the_last_prompt_position_are_those_of_the_first_token(
         assert np.abs(prompt - first).max() < 0.05 * np.abs(first).max()
 
 
-def test_states_of_layers_have_a_row_for_every_position(engine: VllmEngine) -> None:
+def test_states_of_layers_have_a_row_for_every_position(engine: Engine) -> None:
     sequences, plain = generate(engine)
     again, sink = generate(engine, layers=(0, 1))
     for index, sequence in enumerate(sequences):
@@ -173,7 +175,7 @@ def test_a_layer_that_the_model_lacks_is_told(rig: Rig) -> None:
     assert rig.output
 
 
-def test_stop_texts_and_stop_tokens_end_sequences(engine: VllmEngine) -> None:
+def test_stop_texts_and_stop_tokens_end_sequences(engine: Engine) -> None:
     (plain,), _ = generate(engine, [greedy_request("plain", PROMPTS[3], max_tokens=8)])
     third = plain.output_token_ids[2]
     (stopped,), _ = generate(engine, [greedy_request("token", PROMPTS[3], token_ids=[third])])
@@ -187,7 +189,7 @@ def test_stop_texts_and_stop_tokens_end_sequences(engine: VllmEngine) -> None:
     assert cut.output_token_ids == plain.output_token_ids[: len(cut.output_token_ids)]
 
 
-def test_chance_follows_from_the_seed(engine: VllmEngine) -> None:
+def test_chance_follows_from_the_seed(engine: Engine) -> None:
     def tokens(seed: int) -> tuple[int, ...]:
         request = sampled_request("s", PROMPTS[2], seed=seed, max_tokens=12)
         return generate(engine, [request])[0][0].output_token_ids
@@ -196,14 +198,14 @@ def test_chance_follows_from_the_seed(engine: VllmEngine) -> None:
     assert len({tokens(seed) for seed in range(1, 6)}) > 1
 
 
-def test_a_request_that_does_not_fit_is_refused_before_vllm_sees_it(engine: VllmEngine) -> None:
+def test_a_request_that_does_not_fit_is_refused_before_vllm_sees_it(engine: Engine) -> None:
     with pytest.raises(InvalidInputError, match="too long"):
         generate(engine, [greedy_request("long", [1] * 256)])
     with pytest.raises(InvalidInputError, match="the token 512"):
         generate(engine, [greedy_request("unknown", [512])])
 
 
-def test_the_engine_says_what_it_really_uses(engine: VllmEngine) -> None:
+def test_the_engine_says_what_it_really_uses(engine: Engine) -> None:
     found = engine.identity()
     assert found["settings"]["dtype"] == "bfloat16"
     assert found["settings"]["end_token_ids"] == [END_OF_TEXT]
@@ -231,7 +233,7 @@ def test_the_engine_says_what_it_really_uses(engine: VllmEngine) -> None:
     assert engine.environment()["variables_set_by_the_engine"]
 
 
-def test_what_is_captured_is_what_vllm_gives_by_its_own_way(rig: Rig, engine: VllmEngine) -> None:
+def test_what_is_captured_is_what_vllm_gives_by_its_own_way(rig: Rig, engine: Engine) -> None:
     requests = REQUESTS[:4]
     sequences, sink = generate(engine, requests, Batching(2, 1024))
     config = read_config(rig.files)

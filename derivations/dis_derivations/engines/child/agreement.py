@@ -8,15 +8,13 @@ from dis_store.errors import BuildError
 NATIVE = "native"
 
 
-def check_agreement(
-    reported: Mapping[str, Any], platform: Mapping[str, Any], engine: str = "vLLM"
-) -> None:
+def check_agreement(engine: str, platform: Mapping[str, Any], reported: Mapping[str, Any]) -> None:
     """Compare what the worker says of its device with the facts of the platform.
 
     Args:
-        reported: The worker's identity.
-        platform: `class` and `facts`, as in the key of the result.
         engine: What messages call it.
+        platform: `class` and `facts`, as in the key of the result.
+        reported: The worker's identity.
 
     Raises:
         BuildError: They differ, so the result would be remembered as what it is not.

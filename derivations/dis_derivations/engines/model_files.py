@@ -1,17 +1,32 @@
-"""What dis itself reads of a model before vLLM does: its context, its ends of sequence, its tokenizer."""
+"""What dis itself reads of a model before an engine does: its context, its ends of sequence, its tokenizer."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.engines.child.engine import ModelEnds
-from dis_derivations.engines.reference.stopping import open_decoder
+from dis_derivations.engines.reference.stopping import Decode, open_decoder
 from dis_store import strict_json
 from dis_store.errors import InvalidInputError
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
 TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class ModelEnds:
+    """What of a model ends a sequence, and how its text is read.
+
+    Attributes:
+        end_token_ids: The model's own ends of sequence.
+        context: How long a sequence may become, the prompt included.
+        decode: Token ids to text.
+    """
+
+    end_token_ids: frozenset[int]
+    context: int
+    decode: Decode
 
 
 def read_config(files: Mapping[str, Path]) -> Mapping[str, Any]:

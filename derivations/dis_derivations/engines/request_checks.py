@@ -1,4 +1,4 @@
-"""Whether a model can run the requests, before vLLM is asked."""
+"""Whether a model can run the requests, before an engine is asked."""
 
 from collections.abc import Sequence
 
@@ -22,10 +22,7 @@ def check_requests(requests: Sequence[Request], vocabulary: int | None, context:
         tokens = request.prompt_token_ids
         if request.sampling.temperature > 0 and request.sampling.seed is None:
             raise InvalidInputError(f"request {request.id} samples and has no seed")
-        if request.sampling.max_tokens < 1:
-            raise InvalidInputError(f"request {request.id} must ask for at least one token")
-        if not tokens:
-            raise InvalidInputError(f"the prompt of request {request.id} has no tokens")
+        check_length(request)
         if len(tokens) >= context:
             raise InvalidInputError(
                 f"the prompt of request {request.id} is too long",
@@ -38,3 +35,15 @@ def check_requests(requests: Sequence[Request], vocabulary: int | None, context:
                 f"the prompt of request {request.id} holds the token {beyond[0]}",
                 cause=f"the model knows the tokens 0 to {(vocabulary or 0) - 1}",
             )
+
+
+def check_length(request: Request) -> None:
+    """Check that a request has a prompt and asks for an answer, which every engine needs.
+
+    Raises:
+        InvalidInputError: It lacks one of them.
+    """
+    if request.sampling.max_tokens < 1:
+        raise InvalidInputError(f"request {request.id} must ask for at least one token")
+    if not request.prompt_token_ids:
+        raise InvalidInputError(f"the prompt of request {request.id} has no tokens")
