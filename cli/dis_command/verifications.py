@@ -105,7 +105,11 @@ def print_repair(session: Session, done: Verified, repaired: "RepairReport") -> 
     """Print what was found and what was done about it; return the exit code."""
     from dis_store.integrity.verification import remedies
 
-    left = {problem.kind for problem in done.report.problems} & _NOT_REPAIRED
+    left = {
+        problem.kind
+        for problem in done.report.problems
+        if problem.kind in _NOT_REPAIRED and problem.subject not in repaired.roots
+    }
     whole = not repaired.lost and not left
     session.print_result(
         lambda: {
@@ -126,8 +130,8 @@ def print_repair(session: Session, done: Verified, repaired: "RepairReport") -> 
         session.say(f"hint: {remedy}")
     if repaired.lost:
         session.say(
-            "hint: what is lost is out of service, in quarantine/ of the store; make it again:"
-            " dis realize CONFIG"
+            "hint: what is lost is out of service, in quarantine/ of the store; make it again: dis realize CONFIG;"
+            " or repair once more with good copies: --from PATH"
         )
     return 0 if whole else DAMAGED
 

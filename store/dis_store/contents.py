@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.layout import Layout
 from dis_store.path_rules import MAX_DEPTH, MAX_PATH_BYTES
@@ -149,10 +150,11 @@ def read_verified(file: ResolvedFile) -> bytes:
     """Return the content of a file that is small enough to be hashed every time.
 
     Raises:
-        IntegrityError: It is gone, or not what it must be.
+        IntegrityError: It is gone, or cannot be read, or is not what it must be.
     """
     try:
-        data = file.real.read_bytes()
+        with reading(file.real):
+            data = file.real.read_bytes()
     except FileNotFoundError as error:
         raise changed(file, "it is not there any more") from error
     found = Digest.of(data)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
 from dis_store.foundation import Foundation
 from dis_store.index import Transaction
@@ -81,7 +82,8 @@ def read(layout: Layout, digest: Digest) -> bytes:
         IntegrityError: It is not in the store, or damaged.
     """
     try:
-        data = layout.derivation(digest).read_bytes()
+        with reading(layout.derivation(digest)):
+            data = layout.derivation(digest).read_bytes()
     except FileNotFoundError as error:
         raise MissingObjectError(f"the derivation {digest} is not in the store") from error
     if Digest.of(data) != digest:

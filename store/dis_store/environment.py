@@ -5,10 +5,20 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from dis_store.errors import DisError, DiskFullError, UnfitEnvironmentError, UnwritableStoreError
+from dis_store.errors import (
+    DisError,
+    DiskFullError,
+    IntegrityError,
+    UnfitEnvironmentError,
+    UnwritableStoreError,
+)
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+# What is said of bytes that were written and cannot be had again: by disks, and by file systems that have sums of them.
+_LOST = frozenset(
+    {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA, errno.EREMOTEIO, errno.EILSEQ}
+)
 
 
 @contextlib.contextmanager
@@ -18,6 +28,25 @@ def reported(store: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise explain(error, store) from error
+
+
+@contextlib.contextmanager
+def reading(what: object) -> Iterator[None]:
+    """Raise it as an `IntegrityError` that names `what` when the disk does not give what is in it.
+
+    For reading alone: of what is written at the same time, nothing is lost. What this process lacks, memory for
+    example, is no damage and passes as it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _LOST:
+            raise
+        raise IntegrityError(
+            f"{what} cannot be read",
+            cause=error.strerror,
+            hint="see what else is damaged: dis store verify --all; and look after the disk",
+        ) from error
 
 
 def explain(error: OSError, store: Path) -> DisError:

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, MissingObjectError
 from dis_store.index import Index
 from dis_store.layout import Layout
@@ -103,12 +104,13 @@ def read_tree(layout: Layout, digest: Digest) -> "Tree":
     """Read a manifest from the disk.
 
     Raises:
-        IntegrityError: It is missing, or its BLAKE3 is not `digest`, or it is no manifest.
+        IntegrityError: It is missing, or cannot be read, or its BLAKE3 is not `digest`, or it is no manifest.
     """
     from dis_store.tree import Tree
 
     try:
-        data = layout.manifest(digest).read_bytes()
+        with reading(layout.manifest(digest)):
+            data = layout.manifest(digest).read_bytes()
     except FileNotFoundError as error:
         raise MissingObjectError(
             f"the manifest of the object {digest} is missing",

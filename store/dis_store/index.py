@@ -13,6 +13,7 @@ import os
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,11 @@ class Index:
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of one statement."""
         with self._lock, self._explained():
-            return list(self._current().execute(sql, parameters))
+            rows = list(self._current().execute(sql, parameters))
+        # No column holds bytes. On a damaged page a text may be called some, which SQLite hands out as it is.
+        if bytes in set(map(type, chain.from_iterable(rows))):
+            raise self._damaged("bytes are where text must be")
+        return rows
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the first column of the first row, or None."""

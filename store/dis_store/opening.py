@@ -36,7 +36,9 @@ def open_foundation(
     if any(any(layout.room(name).iterdir()) for name in ("tmp", "trash")):
         from dis_store.writing.work_space import remove_abandoned
 
-        remove_abandoned(foundation)
+        # What nobody can delete, on a disk with faults for example, stops no question.
+        with contextlib.suppress(*([OSError] if reading else [])):
+            remove_abandoned(foundation)
     return foundation
 
 

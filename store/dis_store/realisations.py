@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from dis_store.derivations import enter_outputs
 from dis_store.digest import Digest
-from dis_store.errors import IntegrityError, InvalidInputError
+from dis_store.errors import DamagedIndexError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
 from dis_store.records import decode_record, encode_record, write_record
 
@@ -174,12 +174,27 @@ def _write(foundation: Foundation, added: Realisation) -> None:
 INSERT = "INSERT INTO realisations(key, build, sequence, record) VALUES (?, ?, ?, ?)"
 
 
+def bytes_of(record: object) -> bytes:
+    """Return a record of the index as its file has it.
+
+    Raises:
+        DamagedIndexError: On a damaged page it is something else than a text.
+    """
+    if isinstance(record, str):
+        return record.encode()
+    raise DamagedIndexError(
+        "the index of the store is damaged",
+        cause="the record of a build is no text",
+        hint="rebuild it: dis store reindex",
+    )
+
+
 def of_key(foundation: Foundation, key: Digest) -> list[Realisation]:
     """Return the records of a key, oldest first."""
     rows = foundation.index.query(
         "SELECT record FROM realisations WHERE key = ? ORDER BY sequence, build", (key,)
     )
-    return [Realisation.decode(record.encode()) for (record,) in rows]
+    return [Realisation.decode(bytes_of(record)) for (record,) in rows]
 
 
 def chosen(foundation: Foundation, key: Digest) -> Realisation | None:
@@ -198,5 +213,5 @@ def of_output(foundation: Foundation, digest: Digest) -> list[Realisation]:
     rows = foundation.index.query(
         "SELECT record FROM realisations WHERE instr(record, ?) ORDER BY sequence, build", (digest,)
     )
-    found = (Realisation.decode(record.encode()) for (record,) in rows)
+    found = (Realisation.decode(bytes_of(record)) for (record,) in rows)
     return [each for each in found if digest in each.outputs.values()]

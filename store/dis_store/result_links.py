@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError, UnfitEnvironmentError
 from dis_store.foundation import Foundation, missing
 from dis_store.layout import Layout
@@ -98,7 +99,9 @@ def survey_links(layout: Layout) -> tuple[list[ResultLink], dict[Path, Integrity
 
 def _read(path: Path) -> ResultLink:
     name = f"the record of a result link {path.name!r}"
-    document = decode_record(path.read_bytes(), kind="result-link", version=FORMAT, name=name)
+    with reading(name):
+        data = path.read_bytes()
+    document = decode_record(data, kind="result-link", version=FORMAT, name=name)
     link = document.get("link")
     if not isinstance(link, str) or "\0" in link:
         raise IntegrityError(f"{name} is damaged", cause="it does not say where the link is")

@@ -7,6 +7,7 @@ from typing import Any
 
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
+from dis_store.environment import reading
 from dis_store.errors import DamagedRootError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation, missing
 from dis_store.last_use import note_use
@@ -141,11 +142,11 @@ def read_root(layout: Layout, name: str) -> Root | None:
     """
     path = layout.root(name)
     try:
-        data = path.read_bytes()
+        with reading(f"the root {name!r}"):
+            data = path.read_bytes()
+        return Root.decode(data, name=f"the root {name!r}")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    try:
-        return Root.decode(data, name=f"the root {name!r}")
     except IntegrityError as error:
         raise DamagedRootError(
             error.what,

@@ -118,6 +118,12 @@ class Store(StoreReader):
 
         check_room(self._foundation, size, files=files)
 
+    def check_inodes(self, files: int) -> None:
+        """Refuse more files than the file system can still name; the rest as in `check_room`."""
+        from dis_store.writing.room import check_inodes
+
+        check_inodes(self._foundation, files)
+
     def advice_for_room(self, lacking: int) -> str:
         """Return what to do so that the disk has so many bytes more, as a command where one does it."""
         from dis_store.writing.room import advice

@@ -83,6 +83,27 @@ def test_what_cannot_be_made_whole_is_told_and_comes_back_with_realize(
     assert list((own_store.store / "quarantine").iterdir())
 
 
+def test_what_was_lost_is_whole_again_with_a_copy_that_is_found_later(
+    dis: Dis, own_store: Realised, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").write_bytes(b"my only copy")
+    assert dis("store", "add", tmp_path / "mine", "--name", "mine").code == 0
+    (stored,) = own_store.store.glob("objects/*/*/mine")
+    spoil(own_store.store, stored)
+    assert "dis store verify --all --repair" in dis("store", "verify", "mine").err
+    lost = dis("store", "verify", "mine", "--repair")
+    assert lost.code == 4
+    assert "--from PATH" in lost.err
+    told = dis("store", "verify", "--all")
+    assert told.code == 4
+    assert "dis store add PATH" in told.err
+    repaired = dis("store", "verify", "--all", "--repair", "--from", tmp_path / "mine")
+    assert repaired.code == 0, repaired.out
+    assert "1 thing made whole" in repaired.out
+    assert dis("store", "verify", "--all").code == 0
+    assert dis("cat", "mine", "mine").out == "my only copy"
+
+
 def test_repairing_a_store_that_is_whole_changes_nothing(dis: Dis, own_store: Realised) -> None:
     outcome = dis("store", "verify", "--all", "--repair", "--json")
     assert (outcome.code, "repair" in outcome.document) == (0, False)
@@ -100,8 +121,9 @@ def test_an_incremental_verification_goes_on_where_it_stopped(
 ) -> None:
     count = dis("store", "verify", "--all", "--json").document["objects"]
     first = dis("store", "verify", "--incremental", "--max-bytes", "1", "--json").document
-    assert (first["round"], first["left"]) == (1, 0)
-    assert first["objects"] == count
+    assert (first["round"], first["objects"], first["left"]) == (1, 1, count - 1)
+    second = dis("store", "verify", "--incremental", "--max-bytes", "1G", "--json").document
+    assert (second["round"], second["objects"], second["left"]) == (1, count - 1, 0)
     assert dis("store", "verify", "--incremental", "--rate", "1T", "--json").document["round"] == 2
     digest = spoil(own_store.store, of_run(own_store, "requests", "requests.json"))
     for _ in range(2):

@@ -1,6 +1,7 @@
 """The commands about the store and its records: root, path-info, gc, store, show-derivation."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,18 @@ def test_gc_retires_automatic_roots_and_never_named_ones(dis: Dis, own_store: Re
     assert len(document["retired_roots"]) == 2
     assert own_store.path_of("first").is_dir()
     assert not own_store.path_of("second").exists()
+
+
+def test_gc_says_why_a_root_that_looks_old_stays(dis: Dis, own_store: Realised) -> None:
+    for record in (own_store.store / "roots").glob("quickstart.*.json"):
+        os.utime(record, (1_000_000_000, 1_000_000_000))
+    for options in (["--dry-run"], ["--yes"]):
+        outcome = dis("gc", "--older-than", "30d", *options)
+        assert outcome.code == 0
+        assert "root quickstart" not in outcome.out.replace("ROOT", "")
+        assert "2 automatic roots that the clock calls older stay" in outcome.err
+    assert len(dis("gc", "--older-than", "30d", "--json").document["unproven_roots"]) == 2
+    assert "stay" not in dis("gc", "--keep-last", "5").err
 
 
 def test_store_verify_finds_a_changed_file(dis: Dis, own_store: Realised) -> None:

@@ -47,6 +47,17 @@ def test_adopt_moves(dis: Dis, model: Path) -> None:
     assert Path(added.out.strip(), "weights").stat().st_nlink == 2
 
 
+def test_what_was_moved_is_kept_even_without_a_name(dis: Dis, model: Path) -> None:
+    added = dis("store", "add", "--adopt", model)
+    digest = Path(added.out.strip()).name
+    assert f"note: kept as adopted.{digest[:8]}; let go of it: dis root remove" in added.err
+    assert "no root keeps it" not in added.err
+    assert dis("gc").code == 0
+    assert Path(added.out.strip(), "weights").is_file()
+    assert dis("why-alive", digest).out == f"named root adopted.{digest[:8]}: {digest[:12]}\n"
+    assert dis("root", "remove", f"adopted.{digest[:8]}").code == 0
+
+
 def test_add_refuses_what_an_object_cannot_hold(dis: Dis, model: Path) -> None:
     (model / "link").symlink_to("weights")
     refused = dis("store", "add", model)

@@ -62,6 +62,13 @@ def test_wherever_an_import_breaks_off_the_rest_can_come(
     assert audit(target.path) == []
 
 
+def test_nothing_is_written_after_a_file_that_is_none_of_them(source: Store, root: Digest) -> None:
+    stream = io.BytesIO()
+    with pytest.raises(InvalidInputError, match="none of the files"):
+        export_closures(source, [root], stream, after=Digest.of(b"another"))
+    assert stream.getvalue() == b""
+
+
 def test_what_arrived_is_not_written_again(source: Store, root: Digest, tmp_path: Path) -> None:
     whole = exported(source, root)
     with Store.open(tmp_path / "target") as target:

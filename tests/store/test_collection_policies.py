@@ -52,7 +52,7 @@ def test_a_collection_does_what_its_dry_run_says_and_frees_what_it_says(
             assert used_bytes(place) == before
             done = store.collect_garbage(policy=policy, goal=goal, drop_inputs=drop_inputs)
             kept = store.roots()
-        assert done == replace(foretold, dry_run=False, roots=())
+        assert done == replace(foretold, dry_run=False, roots=(), freed_inodes=0)
         assert done.freed_bytes == before - used_bytes(place)
         assert audit(place) == []
         # Named roots never go, automatic ones from the least recently used on.

@@ -1,8 +1,12 @@
+import sqlite3
+
 import apsw
 import pytest
 
+from builds import build_of
 from dis_store import Digest, IntegrityError, Store, UnfitEnvironmentError
 from dis_store import index as index_module
+from dis_store.errors import DamagedIndexError
 from dis_store.index import Index
 from trees import write_text, write_tree
 
@@ -72,3 +76,33 @@ def test_an_object_that_is_not_there_has_no_size_and_no_closure(store: Store) ->
         store.object_size(Digest.of(b"nothing"))
     with pytest.raises(IntegrityError, match="not in the store"):
         store.closure([Digest.of(b"nothing")])
+
+
+def test_a_text_that_a_damaged_page_calls_bytes_is_damage_and_is_made_anew(store: Store) -> None:
+    digest = write_text(store, "x")
+    build = store.add_realisation(build_of("a build", {"out": digest}))
+    store.close()
+    connection = sqlite3.connect(store.path / "index.sqlite")
+    connection.execute("UPDATE realisations SET record = CAST(record AS BLOB)")
+    connection.commit()
+    connection.close()
+    with Store.open(store.path) as again:
+        for question in (again.chosen, again.realisations):
+            with pytest.raises(DamagedIndexError, match="bytes are where text must be"):
+                question(build.key)
+        with pytest.raises(DamagedIndexError):
+            again.verify(None)
+        assert again.reindex().problems == ()
+        found = again.chosen(build.key)
+        assert found is not None
+        assert found.outputs == {"out": digest}
+
+
+def test_a_record_that_a_damaged_page_calls_a_number_is_damage(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = store.add_realisation(build_of("a build", {"out": write_text(store, "x")}))
+    monkeypatch.setattr(Index, "query", lambda *_: [(7,)])
+    for question in (store.chosen, store.realisations):
+        with pytest.raises(DamagedIndexError, match="damaged"):
+            question(build.key)

@@ -13,7 +13,7 @@ import pytest
 
 import dis_store
 from auditing import audit
-from canned_stores import ARCHIVES, unpack
+from canned_stores import ARCHIVES, PRESENT, unpack
 from dis_store import Digest, Store, export_closures, index_schema, tensor_set_digest
 from dis_store import opening as opening_module
 from trees import Blob, write_tree
@@ -85,6 +85,29 @@ def test_the_script_makes_a_store_of_this_version(tmp_path: Path) -> None:
     made = unpack(tmp_path / f"index-{index_schema.VERSION}.tar.gz", tmp_path / "made")
     with Store.open(made) as store:
         assert store.tensor_set(check_content(store)) is not None
+
+
+def test_a_store_of_this_version_from_before_is_read_and_written_as_it_was(tmp_path: Path) -> None:
+    """Whoever changes what is on disk, and not the version, is found out here."""
+    path = unpack(PRESENT, tmp_path / "before")
+    before = schema(path)
+    with Store.open(path) as store:
+        output = check_content(store)
+        assert store.recall_plan(PLAN) == "the answer"
+        assert store.outputs_of([DERIVATION]) == {DERIVATION: {"out": output}}
+        assert store.tensor_set(output) is not None
+        assert store.verify(jobs=1).ok
+        assert store.reindex().problems == ()
+        assert check_content(store) == output
+        write_tree(store, {"new": Blob(b"new")})
+    assert version(path) == index_schema.VERSION
+    assert schema(path) == before
+    assert audit(path) == []
+    with Store.open(path) as store:
+        store.collect_garbage()
+        assert len(store.objects()) == 2
+    assert schema(path) == before
+    assert audit(path) == []
 
 
 def test_everything_is_there_and_more_can_be_added(old: Path) -> None:

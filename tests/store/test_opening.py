@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -238,6 +239,26 @@ def test_what_a_dead_process_left_is_removed_and_what_a_living_one_does_is_not(
         digest = tree.register()
     assert store.read_bytes(digest, "file") == b"y"
     assert list((store.path / "trash").iterdir()) == []
+
+
+def test_what_cannot_be_deleted_stops_no_question(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = write_text(store, "x")
+    store.close()
+    (store.path / "trash" / "left over").write_bytes(b"x")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dis_store.garbage_collection.trash.os.unlink", refuse)
+        with Store.open(store.path, reading=True) as again:
+            assert again.read_bytes(digest, "text") == b"x"
+        with pytest.raises(UnfitEnvironmentError):
+            Store.open(store.path)
+    Store.open(store.path).close()
+    assert audit(store.path) == []
 
 
 def test_a_work_space_that_is_swept_in_the_making_is_made_again(

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditing import audit
-from dis_store import BuildError, Digest, Realisation, Store
+from dis_store import BuildError, Digest, Realisation, Root, Store
 from dis_store.integrity.repair import RepairReport
 from trees import Blob, write_tree
 
@@ -209,6 +209,40 @@ def test_what_refers_to_a_lost_object_is_out_of_service_too(store: Store, digest
         tree.reference("model", digest)
         assert tree.register() == holder
     assert store.verify(jobs=2).ok
+
+
+def test_what_was_lost_comes_back_to_its_root_once_there_is_a_copy(
+    store: Store, digest: Digest, tmp_path: Path
+) -> None:
+    for name in ("kept", "kept twice"):
+        store.set_root(name, Root(digest))
+    spoil(store.file_path(digest, "config"))
+    assert [loss.subject for loss in repaired(store).lost] == [digest]
+    # As long as there is none it is lost, and nothing else happens.
+    again = repaired(store)
+    assert (again.repaired, again.roots) == ((), ())
+    assert "there is no good copy of 'config'" in again.lost[0].reason
+    (tmp_path / "a copy").write_bytes(b"config")
+    report = repaired(store, donors=[tmp_path / "a copy"])
+    assert (report.repaired, report.lost) == ((digest,), ())
+    assert report.roots == ("kept", "kept twice")
+    assert store.verify(jobs=2).ok
+    assert {path: store.read_bytes(digest, path) for path in MODEL} == {
+        path: blob.data for path, blob in MODEL.items()
+    }
+    assert not complaints(store)
+
+
+def test_a_manifest_in_quarantine_that_is_damaged_brings_nothing_back(
+    store: Store, digest: Digest
+) -> None:
+    store.set_root("kept", Root(digest))
+    spoil(store.file_path(digest, "config"))
+    repaired(store)
+    (manifest,) = (store.path / "quarantine").glob(f"{digest}.json-*")
+    spoil(manifest)
+    report = repaired(store)
+    assert (report.repaired, report.lost, report.roots) == ((), (), ())
 
 
 def test_the_record_of_a_build_is_written_again_from_the_index(

@@ -60,6 +60,28 @@ def test_the_clock_alone_makes_no_root_old(days_since: int, retired: list[str]) 
     assert policy.retired({"a": run()}, uses, NOW) == retired
 
 
+@pytest.mark.parametrize(
+    ("policy", "unproven"),
+    [
+        (RetirementPolicy(older_than=timedelta(days=30)), ["a", "b"]),
+        (RetirementPolicy(older_than=timedelta(days=30), keep_last=1), ["a"]),
+        (RetirementPolicy(older_than=timedelta(days=500)), []),
+        (RetirementPolicy(keep_last=0), []),
+        (RetirementPolicy(), []),
+    ],
+)
+def test_what_stays_because_only_the_clock_calls_it_old_is_known(
+    policy: RetirementPolicy, unproven: list[str]
+) -> None:
+    uses = {name: used(days) for name, days in {"a": 402, "b": 401, "c": 400, "named": 403}.items()}
+    uses |= {name: replace(uses[name], days_since=2) for name in ("a", "b", "named")}
+    roots = {"a": run(), "b": run(), "c": run(), "named": Root(Digest.of(b"x"))}
+    uses["c"] = replace(uses["c"], days_since=3)
+    if policy.keep_last == 1:
+        roots["c"] = replace(roots["c"], automatic=False)
+    assert policy.unproven(roots, uses, NOW) == unproven
+
+
 class Wall:
     """A clock on the wall that can be set."""
 

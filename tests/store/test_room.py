@@ -11,7 +11,7 @@ from dis_store.digest import Digest
 from dis_store.errors import DiskFullError
 from dis_store.store import Store as StoreClass
 from dis_store.writing.downloads import downloading
-from trees import write_text
+from trees import Blob, write_text, write_tree
 
 MIB = 1 << 20
 
@@ -89,10 +89,62 @@ def test_too_many_files_are_refused_before_the_first_is_written(
         pass
     with pytest.raises(DiskFullError, match="101 needed, 100 free") as caught:
         store.check_room(0, files=85)
-    assert "dis gc" in str(caught.value.hint)
+    assert "use another disk" in str(caught.value.hint)
     with pytest.raises(DiskFullError), store.new_tree(expected_files=85):
         pass
     assert list((store.path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("lacking", "advice"),
+    [
+        (1, "free 12 inodes that no root keeps: dis gc; or "),
+        (12, "free 12 inodes that no root keeps: dis gc; or "),
+        (13, "free 34 inodes: dis root remove run.small && dis gc; or "),
+        (35, "free 54 inodes: dis root remove run.large && dis gc; or "),
+        (60, "free 76 inodes: dis root remove run.large run.small && dis gc; or "),
+        (80, "free 136 inodes: dis root remove golden && dis gc; or "),
+        (
+            999,
+            "use another disk: --store PATH; here dis gc would free 12 inodes, and no root keeps",
+        ),
+    ],
+)
+def test_the_advice_for_inodes_names_the_roots_that_have_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch, lacking: int, advice: str
+) -> None:
+    for name, files in (("dead", 10), ("run.small", 20), ("run.large", 40), ("golden", 122)):
+        digest = write_tree(
+            store, {f"{name}-{n}": Blob(f"{name}{n}".encode()) for n in range(files)}
+        )
+        if name != "dead":
+            store.set_root(name, Root(digest, automatic=name.startswith("run")))
+    store.close()
+    with StoreClass.open(store.path) as again:
+        real = os.statvfs(store.path)
+        few = SimpleNamespace(
+            f_bavail=real.f_bavail, f_frsize=real.f_frsize, f_files=1000, f_favail=16 + 5 - lacking
+        )
+        monkeypatch.setattr(os, "statvfs", lambda _path: few)
+        with pytest.raises(DiskFullError) as caught:
+            again.check_room(0, files=5)
+        assert str(caught.value.hint).startswith(advice)
+
+
+def test_what_is_said_of_inodes_is_so(store: Store) -> None:
+    digest = write_tree(store, {f"d/{n}": Blob(b"%d" % n) for n in range(30)})
+    store.set_root("kept", Root(digest))
+    (weight,) = store.weigh_roots()
+    store.close()
+    with StoreClass.open(store.path) as again:
+        before = sum(1 for _ in store.path.rglob("*"))
+        again.remove_root("kept")
+        foretold = again.collect_garbage(dry_run=True).freed_inodes
+        again.collect_garbage()
+    gone = before - sum(1 for path in store.path.rglob("*"))
+    # Each file had a name in links/ as well, and the tree a directory more.
+    assert weight.only_inodes == foretold == 32
+    assert gone - 30 >= 32
 
 
 def test_too_many_bytes_are_refused_with_both_amounts(

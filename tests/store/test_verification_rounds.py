@@ -36,6 +36,27 @@ def test_each_call_goes_on_where_the_one_before_stopped(
     assert len(digests) == 7
 
 
+def test_a_call_reads_hardly_more_than_it_may(store: Store) -> None:
+    """The last object of a call may be larger; a step is not, whatever it is in calls without a limit."""
+    for number in range(7):
+        write_tree(store, {"file": Blob(bytes([number]) * 10)})
+    assert [store.verify_onwards(max_bytes=20).verification.objects for _ in range(4)] == [
+        2, 2, 2, 1,
+    ]  # fmt: skip
+
+
+def test_a_slow_call_notes_where_it_is_every_half_minute(store: Store) -> None:
+    for number in range(7):
+        write_tree(store, {"file": Blob(bytes([number]) * 10)})
+    noted: set[int] = set()
+
+    def wait(_: float) -> None:
+        noted.add(verification_round.read_round(store._foundation).objects)
+
+    store.verify_onwards(jobs=1, pace=Pace(1, sleep=wait, clock=lambda: 0.0))
+    assert noted == {0, 3, 6}
+
+
 @given(st.lists(st.integers(min_value=1, max_value=100), min_size=1, max_size=30))
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20

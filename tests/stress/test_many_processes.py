@@ -16,7 +16,7 @@ from processes import at_once
 from trees import Blob, write_text, write_tree
 
 pytestmark = pytest.mark.stress
-SECONDS = effort(12, 600)
+SECONDS = effort(60, 600)
 REALISERS = 12
 DERIVATIONS = 40
 

@@ -15,15 +15,15 @@ from forked_commands import Caller, Ended
 
 _MAKING = frozenset(
     {"copy_file_range", "fallocate", "fdatasync", "fsync", "ftruncate", "link", "linkat", "mkdir"}
-    | {"mkdirat", "openat", "pwrite64", "rename", "renameat", "renameat2", "sendfile", "symlink"}
-    | {"symlinkat", "write"}
+    | {"ioctl", "mkdirat", "openat", "pwrite64", "rename", "renameat", "renameat2", "sendfile"}
+    | {"symlink", "symlinkat", "write"}
 )
 _CHANGING = _MAKING | {
-    "chmod", "fchmod", "fchmodat", "flock", "rmdir", "unlink", "unlinkat", "utimensat",
+    "chmod", "fchmod", "fchmodat", "fchown", "flock", "rmdir", "unlink", "unlinkat", "utimensat",
 }  # fmt: skip
 _ALL = _CHANGING | {
-    "access", "fcntl", "fstat", "fstatfs", "getdents64", "lseek", "lstat", "newfstatat", "pread64", "read", "readlink",
-    "stat", "statfs",
+    "access", "fcntl", "fstat", "fstatfs", "getcwd", "getdents64", "lseek", "lstat", "newfstatat", "pread64", "read",
+    "readlink", "stat", "statfs", "statx",
 }  # fmt: skip
 # What the manual pages of the calls say of them: a look at a file needs no room, and no number for it.
 _POSSIBLE = {

@@ -4,8 +4,14 @@ import gzip
 import tarfile
 from pathlib import Path
 
-ARCHIVES = sorted((Path(__file__).parents[1] / "store" / "canned").glob("index-*.tar.gz"))
+from dis_store.index_schema import VERSION
+
+_ALL = sorted((Path(__file__).parents[1] / "store" / "canned").glob("index-*.tar.gz"))
+_PRESENT = f"index-{VERSION}.tar.gz"
+ARCHIVES = [path for path in _ALL if path.name != _PRESENT]
 """One for each version of the index before the present one."""
+PRESENT = next(path for path in _ALL if path.name == _PRESENT)
+"""One of the present version, as the code made it that was the first to have that version."""
 
 
 def unpack(archive: Path, place: Path) -> Path:

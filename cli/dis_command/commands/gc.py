@@ -105,6 +105,8 @@ def gc(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         },
         lambda: "\n".join((_text(report), *in_docker.lines)),
     )
+    if report.unproven_roots:
+        session.say(_unproven(report))
     if not report.reached and keep_free is not None:
         session.say(_shortfall(report))
 
@@ -133,6 +135,7 @@ def _document(report: "CollectionReport") -> dict[str, Any]:
         "freed_bytes": report.freed_bytes,
         "wanted_bytes": report.wanted_bytes,
         "reached": report.reached,
+        "unproven_roots": list(report.unproven_roots),
         "roots": [_weight(each) for each in report.roots],
     }
 
@@ -189,11 +192,22 @@ def _weights(roots: "tuple[RootWeight, ...]") -> list[str]:
     return aligned([head, *rows]).splitlines()
 
 
+def _unproven(report: "CollectionReport") -> str:
+    from dis_command.terminal import count_text
+    from dis_store.garbage_collection.retirement import DAYS_OF_EVIDENCE
+
+    roots = count_text(len(report.unproven_roots), "automatic root")
+    return (
+        f"note: {roots} that the clock calls older stay: it may be wrong, so the store must also have been used on"
+        f" {DAYS_OF_EVIDENCE} later days, of which dis gc makes one; --keep-last and --keep-free do not ask it"
+    )
+
+
 def _shortfall(report: "CollectionReport") -> str:
     from dis_command.terminal import size_text
 
     left = size_text((report.wanted_bytes or 0) - report.freed_bytes)
     return (
-        f"note: {left} less than was asked for; named roots and links keep the rest,"
-        " and dis gc --dry-run says how much each of them keeps"
+        f"note: {left} less than was asked for; what is left is kept by named roots and links,"
+        " of which dis gc --dry-run says how much each keeps, or is not in this store"
     )

@@ -6,6 +6,7 @@ from dis_derivations.realisation.building import BuildContext
 from dis_derivations.realisation.events import Measure
 from dis_store.contents import ResolvedFile, changed
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import reading
 from dis_store.errors import BuildError
 from dis_store.hashing import hash_content
 
@@ -73,7 +74,7 @@ def _verified(context: BuildContext, file: ResolvedFile) -> Sha256:
         gauge.add(amount)
 
     try:
-        with file.real.open("rb") as opened:
+        with reading(file.real), file.real.open("rb") as opened:
             found = hash_content(opened.fileno(), on_bytes=count)
     except OSError as error:
         raise BuildError(f"cannot read {file.real}", cause=error.strerror) from error

@@ -14,6 +14,7 @@ from dis_derivations.tokenization.tokenizer_files import (
 from dis_store import canonical_json
 from dis_store.contents import ResolvedFile, changed
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import BuildError
 from dis_store.hashing import hash_descriptor
 
@@ -124,7 +125,7 @@ def _verify(context: BuildContext, file: ResolvedFile) -> None:
         gauge.add(amount)
 
     try:
-        with file.real.open("rb") as opened:
+        with reading(file.real), file.real.open("rb") as opened:
             found = hash_descriptor(opened.fileno(), on_bytes=count)[1]
     except OSError as error:
         raise BuildError(f"cannot read {file.real}", cause=error.strerror) from error

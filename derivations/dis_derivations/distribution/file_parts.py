@@ -21,6 +21,7 @@ from pathlib import Path
 
 from dis_store import Store
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError
 from dis_store.hashing import hash_descriptor
 from dis_store.tree import Tree
@@ -165,10 +166,11 @@ def _hashed(file: _Large, ends: Sequence[int], check: Callable[[], None]) -> lis
                 hasher.update(piece)
             return f"sha256:{hasher.hexdigest()}"
 
-        with ThreadPoolExecutor(_HASHED_AT_ONCE, "dis-parts") as pool:
+        with reading(file.real), ThreadPoolExecutor(_HASHED_AT_ONCE, "dis-parts") as pool:
             digests = list(pool.map(hashed, pairwise(ends)))
         # What is remembered of a file must be true of what it has to be.
-        _, found = hash_descriptor(descriptor, on_bytes=lambda _: check())
+        with reading(file.real):
+            _, found = hash_descriptor(descriptor, on_bytes=lambda _: check())
     finally:
         os.close(descriptor)
     if found != file.blake3:

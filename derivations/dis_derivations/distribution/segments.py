@@ -11,6 +11,7 @@ from pathlib import Path
 from dis_derivations.registry.uploads import Blob
 from dis_store import Store
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError
 
 _PIECE = 1 << 18
@@ -48,7 +49,8 @@ class Segment:
             file.seek(start)
             left = end - start
             while left:
-                piece = file.read(min(left, _PIECE))
+                with reading(self.path):
+                    piece = file.read(min(left, _PIECE))
                 if not piece:
                     raise IntegrityError(
                         f"the file {self.path} is damaged", cause="it is too short"

@@ -143,7 +143,9 @@ def _reading_check(
 
     def check(plans: Sequence[GroupPlan]) -> None:
         sizes = {plan.group.name: plan.size for plan in plans}
-        preflight.check_room(store, sum(sizes.values()))
+        preflight.check_room(
+            store, sum(sizes.values()), files=sum(len(plan.files) for plan in plans)
+        )
         if preflight.generates(request.target):
             preflight.check_memory(sizes.get(WEIGHTS, 0), loaded.document)
 

@@ -20,7 +20,9 @@ from dis_derivations.runs.output_file import appearing, check_place
 from dis_derivations.runs.reference import Resolved
 from dis_store.archives.compression import compressing
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
+from dis_store.hashing import hash_descriptor
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ def _of_directory(store: "Store", bundle: "Bundle") -> Digest:
     """Return the object that a run directory was laid out from, after comparing every file with it."""
     reader, entries = bundle.reader, list[Entry]()
     found = {name: reader.path(name) for name in reader.names() if name in MEMBERS}
-    digests = {name: Digest(blake3().update_mmap(path).hexdigest()) for name, path in found.items()}
+    digests = {name: _digest(path) for name, path in found.items()}
     for name, path in found.items():
         if name in REFERENCED_RESULTS:
             entries.append(ReferenceEntry(name, bundle.document.results, name))
@@ -191,6 +193,11 @@ def _add_file(tar: tarfile.TarFile, member: layout.Member, source: Path) -> None
     layout.check_content(member, hashed.digest, f"object {member.owner[:12]}", IntegrityError)
 
 
+def _digest(path: Path) -> Digest:
+    with reading(path), path.open("rb") as stream:
+        return hash_descriptor(stream.fileno())[1]
+
+
 class _Hashed:
     """A stream that hashes what is read from it."""
 
@@ -200,7 +207,8 @@ class _Hashed:
 
     def read(self, size: int = -1) -> bytes:
         """Read at most `size` bytes."""
-        data = self._stream.read(size)
+        with reading(self._stream.name):
+            data = self._stream.read(size)
         self._hash.update(data)
         return data
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Contents:
 
         hashed = blake3()
         try:
-            with self._real[file.path].open("rb") as stream:
+            with reading(f"{file.path} of {self._ref}"), self._real[file.path].open("rb") as stream:
                 while chunk := stream.read(_CHUNK_BYTES):
                     hashed.update(chunk)
                     yield chunk

@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from dis_derivations.manifest.text_forms import PLACEHOLDER
 from dis_derivations.runs.output_file import appearing
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import reading
 from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
@@ -114,17 +115,28 @@ def copy_file(source: Path, target: Path, *, replace: bool = False) -> None:
         OutputExistsError: There is a file with other content, which `replace` does not allow to replace.
         UnfitEnvironmentError: It cannot be written.
     """
-    with appearing(target, replace=replace) as writer, source.open("rb") as reader:
-        shutil.copyfileobj(reader, writer, 2**20)
+    with appearing(target, replace=replace) as writer:
+        _copy_bytes(source, writer)
 
 
 def _copy(source: Path, target: Path) -> None:
     """Copy the bytes; the copy belongs to the user, so it is writable and has no time of the store."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as reader, target.open("xb") as writer:
-        shutil.copyfileobj(reader, writer, 2**20)
+    with target.open("xb") as writer:
+        _copy_bytes(source, writer)
         writer.flush()
         os.fsync(writer.fileno())
+
+
+def _copy_bytes(source: Path, writer: BinaryIO) -> None:
+    with source.open("rb") as reader:
+        while True:
+            # By itself: what cannot be written is another error, and about another place.
+            with reading(source):
+                piece = reader.read(2**20)
+            if not piece:
+                return
+            writer.write(piece)
 
 
 def _is_occupied(directory: Path) -> bool:
@@ -141,7 +153,7 @@ def _is_occupied(directory: Path) -> bool:
 
 def _check_same_run(store: "Store", bundle: Digest, directory: Path) -> None:
     """Refuse a directory in which a file of the bundle is missing or has other bytes."""
-    from blake3 import blake3
+    from dis_store.hashing import hash_descriptor
 
     for file in store.files(bundle):
         found = directory / file.path
@@ -152,7 +164,9 @@ def _check_same_run(store: "Store", bundle: Digest, directory: Path) -> None:
                 cause=f"it is not empty, and has no {file.path} of this run",
                 hint=hint,
             )
-        if blake3().update_mmap(found).hexdigest() != file.blake3:
+        with reading(found), found.open("rb") as stream:
+            digest = hash_descriptor(stream.fileno())[1]
+        if digest != file.blake3:
             raise InvalidInputError(
                 f"{directory} is in the way",
                 cause=f"its {file.path} is not that of this run",

@@ -1,6 +1,6 @@
 """Writing closures as one archive: the same bytes every time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -9,6 +9,7 @@ from blake3 import blake3
 
 from dis_store.archives import closure_archive as archive
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.hashing import CHUNK_BYTES
 from dis_store.signatures import MAX_OF_KEY, about_objects
@@ -47,13 +48,15 @@ def export_closures(
 
     Raises:
         IntegrityError: An object is not in the store or is damaged; what was written is no archive then.
-        InvalidInputError: There are more signed documents than an archive holds.
+        InvalidInputError: There are more signed documents than an archive holds, or `after` is none of the files.
         OSError: The stream refuses.
     """
     roots = list(dict.fromkeys(digests))
     members = store.closure(roots)
     store.protect_all(members)
     trees = {digest: store.tree(digest) for digest in sorted(members)}
+    contents = archive.contents(trees)
+    _check_after(after, dict(contents))
     output = _Output(stream)
     signed, documents = _signed(store, trees)
     header = archive.Header(tuple(roots), len(trees), after, signed)
@@ -65,7 +68,7 @@ def export_closures(
     for digest in header.documents:
         output.add(archive.signature_name(digest), documents[digest])
     places = _places(store, trees)
-    contents = [each for each in archive.contents(trees) if each[0] > (after or "")]
+    contents = [each for each in contents if each[0] > (after or "")]
     on_bytes = counter(progress, sum(size for _, size in contents))
     for blake3_digest, size in contents:
         output.add_file(blake3_digest, size, places[blake3_digest], on_bytes)
@@ -95,6 +98,15 @@ def _check_amount(header: bytes, documents: Mapping[Digest, bytes]) -> None:
             "these objects cannot be in one archive",
             cause=f"they have {len(documents)} signatures of {size} bytes, more than it holds",
             hint="export fewer objects at a time",
+        )
+
+
+def _check_after(after: Digest | None, known: Collection[Digest]) -> None:
+    if after is not None and after not in known:
+        raise InvalidInputError(
+            f"the archive cannot go on after {after}",
+            cause="it is none of the files of these objects",
+            hint="name the objects that the archive was made of, all of them",
         )
 
 
@@ -137,7 +149,7 @@ class _Output:
         hasher = blake3()
         left = size
         with place.open("rb", buffering=0) as file:
-            while left and (chunk := file.read(min(left, CHUNK_BYTES))):
+            while left and (chunk := _piece(file, min(left, CHUNK_BYTES), place)):
                 hasher.update(chunk)
                 self.write(chunk)
                 left -= len(chunk)
@@ -149,3 +161,9 @@ class _Output:
                 hint="find what else is damaged: dis store verify --all",
             )
         self.write(archive.padding(size))
+
+
+def _piece(file: BinaryIO, size: int, place: Path) -> bytes:
+    # By itself: where the archive goes may fail as well, and that is no damage.
+    with reading(place):
+        return file.read(size)

@@ -24,7 +24,11 @@ from dis_store.garbage_collection.link_sweep import sweep_links
 from dis_store.garbage_collection.marking import Graph, load_graph
 from dis_store.garbage_collection.orphans import find_orphans
 from dis_store.garbage_collection.retirement import RetirementPolicy
-from dis_store.garbage_collection.root_weights import RootWeight, weigh_roots
+from dis_store.garbage_collection.root_weights import (
+    INODES_OF_AN_OBJECT,
+    RootWeight,
+    weigh_roots,
+)
 from dis_store.garbage_collection.space_goal import SpaceGoal
 from dis_store.layout import Layout, fill_reserve
 from dis_store.locks import sweep_build_locks
@@ -88,6 +92,8 @@ class CollectionReport:
         realisations: The records that nothing kept.
         freed_bytes: The bytes of the files whose last name went. A file that a living object shares frees none.
         wanted_bytes: How much was to be freed; None for all that nothing kept.
+        unproven_roots: Automatic roots that stay because only the clock calls them old enough to be given up.
+        freed_inodes: Of a dry run, how many inodes are freed at least.
         roots: What each root keeps, of a dry run; those that would be given up are among them.
     """
 
@@ -100,6 +106,8 @@ class CollectionReport:
     realisations: tuple[Realisation, ...]
     freed_bytes: int
     wanted_bytes: int | None = None
+    unproven_roots: tuple[str, ...] = ()
+    freed_inodes: int = 0
     roots: tuple[RootWeight, ...] = ()
 
     @property
@@ -177,8 +185,12 @@ def _foretell(foundation: Foundation, request: CollectionRequest) -> CollectionR
     )
     freed = freeing.swept_bytes + sum(map(freeing.delete, trees))
     result = _describe(layout, graph, garbage, request, wanted)
-    weights = weigh_roots(foundation, graph, drop_inputs=request.drop_inputs)
-    return replace(result, freed_bytes=freed + stale_bytes(layout), roots=weights)
+    return replace(
+        result,
+        freed_bytes=freed + stale_bytes(layout),
+        freed_inodes=freeing.files + INODES_OF_AN_OBJECT * len(garbage.objects),
+        roots=weigh_roots(foundation, graph, drop_inputs=request.drop_inputs),
+    )
 
 
 def _decide(
@@ -214,6 +226,7 @@ def _describe(
         realisations=garbage.realisations,
         freed_bytes=0,
         wanted_bytes=wanted,
+        unproven_roots=garbage.unproven,
     )
 
 

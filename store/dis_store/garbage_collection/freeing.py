@@ -18,6 +18,7 @@ class Freeing:
 
     Attributes:
         swept_bytes: What sweeping `links/` frees before any tree goes: names that a crash left.
+        files: How many files have lost their last names so far.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -25,9 +26,11 @@ class Freeing:
         self._left: Counter[int] = Counter()
         self._linked: set[int] = set()
         self.swept_bytes = 0
+        self.files = 0
         for status in link_statuses(layout):
             if status.st_nlink == 1:
                 self.swept_bytes += status.st_size
+                self.files += 1
             else:
                 self._linked.add(status.st_ino)
 
@@ -41,6 +44,7 @@ class Freeing:
             self._left[inode] = left
             if left == 0 or (left == _LAST_NAME_IS_SWEPT and inode in self._linked):
                 freed += status.st_size
+                self.files += 1
         return freed
 
 

@@ -34,6 +34,7 @@ class Garbage:
 
     Attributes:
         retired: Automatic roots.
+        unproven: Automatic roots that stay because only the clock calls them old.
         dead_links: Records of result links that are gone.
         objects: They come before what they refer to.
         orphans: What is on the disk and in no index.
@@ -44,6 +45,7 @@ class Garbage:
     """
 
     retired: tuple[str, ...]
+    unproven: tuple[str, ...]
     dead_links: tuple[result_links.ResultLink, ...]
     objects: Sequence[Row]
     orphans: Orphans
@@ -60,12 +62,14 @@ class Keepers:
     Attributes:
         named: All named roots.
         candidates: Those that may be given up, least recently used first.
+        unproven: Those that may not, because only the clock calls them old.
         links: All result links.
         temporary: Names of objects and derivations that living processes hold.
     """
 
     named: Mapping[str, Root]
     candidates: Sequence[str]
+    unproven: Sequence[str]
     links: Sequence[result_links.ResultLink]
     temporary: frozenset[Digest]
 
@@ -85,9 +89,11 @@ def find_keepers(layout: Layout, policy: RetirementPolicy, *, sweep: bool) -> Ke
         sweep: Whether to remove what dead processes left.
     """
     named = read_roots(layout)
+    uses = last_uses(layout, named)
     return Keepers(
         named,
-        policy.retired(named, last_uses(layout, named)),
+        policy.retired(named, uses),
+        policy.unproven(named, uses),
         result_links.read_all(layout),
         frozenset(live_temp_roots(layout, sweep=sweep)),
     )
@@ -128,6 +134,7 @@ def find_garbage(
     staying = {each.key for each in records if stays(each, marks)}
     return Garbage(
         retired=choice.retired,
+        unproven=tuple(keepers.unproven),
         dead_links=tuple(link for link in keepers.links if link.target is None),
         objects=_referrers_first(_rows_without(foundation, marks.objects), graph.references),
         orphans=orphans.without(marks.objects),

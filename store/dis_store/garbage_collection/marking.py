@@ -9,7 +9,7 @@ from dis_store.digest import Digest
 from dis_store.errors import IntegrityError
 from dis_store.foundation import Foundation, read_tree
 from dis_store.layout import Layout
-from dis_store.realisations import Realisation
+from dis_store.realisations import Realisation, bytes_of
 from dis_store.roots import Root
 
 
@@ -43,7 +43,7 @@ def load_graph(foundation: Foundation, orphans: Collection[Digest] = ()) -> Grap
         references.setdefault(names[referrer], []).append(names[reference])
     realisations: dict[Digest, list[Realisation]] = {}
     for (record,) in index.query("SELECT record FROM realisations ORDER BY key, sequence, build"):
-        realisation = Realisation.decode(record.encode())
+        realisation = Realisation.decode(bytes_of(record))
         realisations.setdefault(realisation.key, []).append(realisation)
     return Graph(foundation.layout, references, realisations, orphans)
 

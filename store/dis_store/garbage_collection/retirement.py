@@ -38,17 +38,38 @@ class RetirementPolicy:
         """
         if self.older_than is None and self.keep_last is None:
             return []
+        return [
+            name
+            for name in self._allowed(roots, uses)
+            if self.older_than is None
+            or (self._is_old(uses[name], now) and uses[name].days_since >= DAYS_OF_EVIDENCE)
+        ]
+
+    def unproven(
+        self, roots: Mapping[str, Root], uses: Mapping[str, LastUse], now: datetime | None = None
+    ) -> list[str]:
+        """Return the names of roots that stay because only the clock calls them old: people will ask why.
+
+        Args:
+            roots: As for `retired`.
+            uses: As for `retired`.
+            now: As for `retired`.
+        """
+        return [
+            name
+            for name in self._allowed(roots, uses)
+            if self._is_old(uses[name], now) and uses[name].days_since < DAYS_OF_EVIDENCE
+        ]
+
+    def _allowed(self, roots: Mapping[str, Root], uses: Mapping[str, LastUse]) -> list[str]:
+        """Return the automatic roots but those of `keep_last`, least recently used first."""
         automatic = sorted(
             (uses[name].stamp, name)
             for name, root in roots.items()
             if root.automatic and name in uses
         )
-        candidates = automatic[: max(0, len(automatic) - (self.keep_last or 0))]
-        if self.older_than is None:
-            return [name for _, name in candidates]
-        limit = (now or datetime.now(UTC)) - self.older_than
-        return [
-            name
-            for _, name in candidates
-            if uses[name].time < limit and uses[name].days_since >= DAYS_OF_EVIDENCE
-        ]
+        return [name for _, name in automatic[: max(0, len(automatic) - (self.keep_last or 0))]]
+
+    def _is_old(self, use: LastUse, now: datetime | None) -> bool:
+        limit = self.older_than
+        return limit is not None and use.time < (now or datetime.now(UTC)) - limit

@@ -13,6 +13,9 @@ from dis_store.garbage_collection.root_survey import survey_roots
 from dis_store.garbage_collection.use_history import LastUse, last_uses
 from dis_store.roots import Root
 
+INODES_OF_AN_OBJECT = 2
+"""Its directory and its manifest, beside its files and the directories among them."""
+
 RootKind = Literal["named", "automatic", "link"]
 
 
@@ -27,6 +30,7 @@ class RootWeight:
         objects: How many objects it keeps.
         only_bytes: The bytes of contents that no other root keeps: what a collection would free without it.
         shared_bytes: The bytes of the others.
+        only_inodes: How many inodes a collection would free without it, at least.
     """
 
     name: str
@@ -35,6 +39,7 @@ class RootWeight:
     objects: int
     only_bytes: int
     shared_bytes: int
+    only_inodes: int
 
 
 def weigh_roots(
@@ -47,6 +52,7 @@ def weigh_roots(
     sizes, contents = _contents(foundation, {each for one in reached for each in one})
     kept = [{file for each in one for file in contents.get(each, ())} for one in reached]
     keepers = Counter(file for files in kept for file in files)
+    reaching = Counter(each for one in reached for each in one)
     weights = [
         RootWeight(
             name,
@@ -55,6 +61,8 @@ def weigh_roots(
             len(objects),
             sum(sizes[file] for file in files if keepers[file] == 1),
             sum(sizes[file] for file in files if keepers[file] > 1),
+            sum(keepers[file] == 1 for file in files)
+            + INODES_OF_AN_OBJECT * sum(reaching[each] == 1 for each in objects),
         )
         for (name, kind, _), objects, files in zip(roots, reached, kept, strict=True)
     ]

@@ -9,7 +9,7 @@ class Pace:
     """Holds back whoever calls it until the rate is kept; for several threads.
 
     Args:
-        rate: Bytes per second; more than 0.
+        rate: Bytes per second; more than 0. An attribute as well.
         clock: Seconds, never going back.
         sleep: Waits for seconds.
     """
@@ -21,7 +21,7 @@ class Pace:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._rate = rate
+        self.rate = rate
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -32,7 +32,7 @@ class Pace:
         with self._lock:
             now = self._clock()
             # What was not used is not saved up: a rest is no reason for a rush.
-            self._free_at = max(self._free_at, now) + amount / self._rate
+            self._free_at = max(self._free_at, now) + amount / self.rate
             pause = self._free_at - now
         if pause > 0:
             self._sleep(pause)

@@ -13,6 +13,7 @@ from pathlib import Path
 from dis_store import derivations, realisations, signatures
 from dis_store.closures import closure
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import DisError, IntegrityError
 from dis_store.foundation import Foundation, read_tree
 from dis_store.hashing import Content, hash_content
@@ -209,7 +210,9 @@ class _Records:
             for path in sorted(directory.iterdir()):
                 name = f"{directory.name}/{path.name}"
                 try:
-                    realisation = Realisation.decode(path.read_bytes())
+                    with reading(path):
+                        data = path.read_bytes()
+                    realisation = Realisation.decode(data)
                     _check_place(realisation, name)
                 except DisError as error:
                     self.problems.append(Problem("damaged realisation", name, None, str(error)))

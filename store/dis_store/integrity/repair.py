@@ -13,13 +13,16 @@ from pathlib import Path
 
 from dis_store import closures, lookups, signatures
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation, read_tree
+from dis_store.garbage_collection.root_survey import survey_roots
 from dis_store.hashing import Content
 from dis_store.integrity.copies import Copies
 from dis_store.integrity.inspection import Problem, hash_file
 from dis_store.integrity.quarantine import quarantine
-from dis_store.realisations import Realisation
+from dis_store.layout import Layout
+from dis_store.realisations import Realisation, bytes_of
 from dis_store.records import write_record
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 from dis_store.writing.tree_writer import TreeWriter
@@ -58,12 +61,14 @@ class RepairReport:
         records: Records that were written again from the index.
         lost: What could not be made whole. Objects and records among it are out of service, in quarantine; objects
             that refer to them are out of service too, and stay where they are.
+        roots: Roots whose objects an earlier repair had put out of service, and that keep something again.
     """
 
     repaired: tuple[Digest, ...]
     rebuilt: tuple[Digest, ...]
     records: tuple[str, ...]
     lost: tuple[Loss, ...]
+    roots: tuple[str, ...] = ()
 
 
 def repair(
@@ -82,6 +87,7 @@ def repair(
         rebuilt=tuple(repair_of_objects.rebuilt),
         records=tuple(records),
         lost=(*repair_of_objects.lost, *lost),
+        roots=repair_of_objects.roots,
     )
 
 
@@ -100,6 +106,7 @@ class _Objects:
         self._damaged = [
             each for each in map(Digest, dict.fromkeys(found)) if foundation.has_row(each)
         ]
+        self._away = _out_of_service(foundation, problems)
         self.repaired: list[Digest] = []
         self.rebuilt: list[Digest] = []
         self.lost: list[Loss] = []
@@ -116,7 +123,18 @@ class _Objects:
             _take_out_of_service(self._foundation, failed)
         finally:
             self._foundation.distrusted.difference_update(self._damaged)
+        failed |= {
+            each: reason
+            for each in dict.fromkeys(self._away.values())
+            if (reason := self._try(each)) is not None
+        }
         self.lost += [Loss(digest, reason) for digest, reason in failed.items()]
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The roots whose objects are there again."""
+        whole = {*self.repaired, *self.rebuilt}
+        return tuple(name for name, digest in self._away.items() if digest in whole)
 
     def _try(self, digest: Digest) -> str | None:
         """Repair one object; return why it cannot be."""
@@ -128,7 +146,7 @@ class _Objects:
                 self._rebuild(digest)
             except DisError as error:
                 return f"{reason}; {error}"
-            if digest in self._foundation.distrusted:
+            if digest in self._foundation.distrusted or not self._foundation.has_row(digest):
                 return f"{reason}; built again, it came out otherwise"
             self.rebuilt.append(digest)
             reason = None
@@ -199,7 +217,32 @@ def _manifest(foundation: Foundation, digest: Digest) -> Tree | None:
                 continue
             if tree.digest == digest:
                 return tree
+    return _quarantined_manifest(foundation.layout, digest)
+
+
+def _quarantined_manifest(layout: Layout, digest: Digest) -> Tree | None:
+    """Return the manifest that an earlier repair set aside together with its object."""
+    for path in sorted(layout.room("quarantine").glob(f"{digest}.json-*")):
+        try:
+            with reading(path):
+                data = path.read_bytes()
+            if Digest.of(data) == digest:
+                return Tree.decode(data)
+        except DisError:
+            continue
     return None
+
+
+def _out_of_service(foundation: Foundation, problems: Sequence[Problem]) -> dict[str, Digest]:
+    """Return the roots that keep what an earlier repair could not make whole: by now there may be copies."""
+    good = survey_roots(foundation.layout).good
+    named = {each.subject for each in problems if each.kind == "damaged root"} & good.keys()
+    return {
+        name: good[name].object
+        for name in sorted(named)
+        if not foundation.has_row(good[name].object)
+        and _quarantined_manifest(foundation.layout, good[name].object) is not None
+    }
 
 
 def _entries(top: Path) -> Iterable[Entry]:
@@ -276,7 +319,7 @@ def _restore_realisation(foundation: Foundation, name: str) -> bool:
     if record is None:
         return False
     try:
-        realisation = Realisation.decode(record.encode())
+        realisation = Realisation.decode(bytes_of(record))
     except IntegrityError:
         realisation = None
     if realisation is None or (realisation.key, realisation.build) != (key, build):

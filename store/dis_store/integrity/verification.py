@@ -14,7 +14,7 @@ from dis_store.integrity.hash_pool import digests_of_inodes
 from dis_store.integrity.inspection import FileCheck, Findings, Problem, ProblemKind, inspect
 from dis_store.integrity.pace import Pace
 from dis_store.layout import Layout
-from dis_store.realisations import Realisation
+from dis_store.realisations import Realisation, bytes_of
 from dis_store.result_links import survey_links
 from dis_store.sharded import digests_on_disk, is_directory, sharded_names
 
@@ -22,15 +22,23 @@ MAKE_AGAIN = (
     "make again what is missing: dis realize CONFIG --rebuild; "
     "or free what was built from it, once no root keeps it: dis gc"
 )
+_PUT_BACK = (
+    "put back a copy of the record, or what it keeps (dis realize CONFIG, dis store add PATH); "
+    "or give it up: dis root remove NAME"
+)
 _ALL: frozenset[ProblemKind] = frozenset(get_args(ProblemKind))
 _REMEDIES: tuple[tuple[frozenset[ProblemKind], str], ...] = (
     (
         frozenset({"damaged root"}),
-        "put back a copy of the record, or give up what it kept: dis root remove NAME",
+        _PUT_BACK,
+    ),
+    (
+        _ALL - {"damaged root", "incomplete", "tree without row"},
+        "make whole what is damaged: dis store verify --all --repair",
     ),
     (
         _ALL - {"damaged root", "incomplete"},
-        "set aside what is damaged: dis store reindex",
+        "or set it aside: dis store reindex",
     ),
     (
         _ALL - {"damaged root", "damaged signature", "tree without row"},
@@ -229,7 +237,7 @@ def _has_row(foundation: Foundation, derivation: Digest) -> bool:
 def _damaged_realisations(foundation: Foundation) -> Iterator[Problem]:
     room = foundation.layout.room("realisations")
     rows = foundation.index.query("SELECT key, build, record FROM realisations")
-    expected = {f"{key}/{build}.json": record.encode() for key, build, record in rows}
+    expected = {f"{key}/{build}.json": bytes_of(record) for key, build, record in rows}
     names = {f"{path.parent.name}/{path.name}" for path in _record_files(foundation)}
     for name in sorted(names | expected.keys()):
         problem = _judge_realisation(name, expected.get(name), room / name[:2] / name)

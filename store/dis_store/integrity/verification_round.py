@@ -24,8 +24,9 @@ from dis_store.records import decode_record, encode_record, write_record
 FORMAT = 1
 _KIND = "verification-round"
 _NAME = "verification.json"
-# After so many bytes or objects the record is written: what an interruption can cost.
+# After so many bytes, seconds or objects the record is written: what an interruption can cost, but for a larger object.
 _STEP_BYTES = 1 << 30
+_STEP_SECONDS = 30
 _STEP_OBJECTS = 1000
 
 
@@ -83,7 +84,7 @@ def verify_onwards(
     reports = [again]
     state = replace(state, damaged=_damaged(again))
     done = 0
-    for batch in _batches(foundation, waiting):
+    for batch in _batches(foundation, waiting, _step(max_bytes, pace)):
         if max_bytes is not None and sum(report.bytes for report in reports) >= max_bytes:
             break
         report = verify(foundation, batch, jobs=jobs, pace=pace, progress=progress)
@@ -141,14 +142,26 @@ def _damaged(report: VerificationReport) -> tuple[Digest, ...]:
     return tuple(Digest(each) for each in dict.fromkeys(p.subject for p in report.problems))
 
 
-def _batches(foundation: Foundation, digests: Sequence[Digest]) -> Iterator[list[Digest]]:
+def _step(max_bytes: int | None, pace: Pace | None) -> int:
+    """Return the bytes of a step: a call that reads little must not read a step of a call that reads much."""
+    limits = [_STEP_BYTES]
+    if max_bytes is not None:
+        limits.append(max_bytes)
+    if pace is not None:
+        limits.append(int(pace.rate * _STEP_SECONDS))
+    return min(limits)
+
+
+def _batches(
+    foundation: Foundation, digests: Sequence[Digest], step: int
+) -> Iterator[list[Digest]]:
     sizes = dict(foundation.index.query("SELECT digest, size FROM objects"))
     batch: list[Digest] = []
     size = 0
     for digest in digests:
         batch.append(digest)
         size += sizes.get(digest, 0)
-        if size >= _STEP_BYTES or len(batch) >= _STEP_OBJECTS:
+        if size >= step or len(batch) >= _STEP_OBJECTS:
             yield batch
             batch, size = [], 0
     if batch:

@@ -11,6 +11,7 @@ from typing import Protocol
 from blake3 import blake3
 
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
 from dis_store.hashing import CHUNK_BYTES
@@ -114,7 +115,7 @@ def _tensor(row: tuple[str, str, str, int, int, str]) -> Tensor:
 def _has_tensors(file: StoredFile) -> bool:
     """Tell by the header whether there are tensors: no row may mean that nobody has looked yet."""
     try:
-        with file.real.open("rb") as opened:
+        with reading(file.real), file.real.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             header = safetensors_header.read_from(opened, size, name=file.path)
     except InvalidInputError:
@@ -126,7 +127,7 @@ def _has_tensors(file: StoredFile) -> bool:
 
 def _scanned(file: StoredFile) -> tuple[Tensor, ...]:
     scan, whole = TensorScan(MAX_HEADER_BYTES), blake3()
-    with file.real.open("rb", buffering=0) as opened:
+    with reading(file.real), file.real.open("rb", buffering=0) as opened:
         read: Callable[[], bytes] = partial(opened.read, CHUNK_BYTES)
         for chunk in iter(read, b""):
             whole.update(chunk)

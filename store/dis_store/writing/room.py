@@ -1,7 +1,8 @@
 """Whether the disk has room for what is going to be written, told before anything is."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dis_store.environment import reported
@@ -9,6 +10,7 @@ from dis_store.errors import DisError, DiskFullError
 
 if TYPE_CHECKING:
     from dis_store.foundation import Foundation
+    from dis_store.garbage_collection.collection import CollectionReport
     from dis_store.garbage_collection.root_weights import RootWeight
 
 # The manifest, the index, directories: what a store needs beside the bytes of files.
@@ -45,69 +47,92 @@ def check_room(foundation: "Foundation", size: int, *, files: int = 0) -> None:
             cause=f"the store is {foundation.top}",
             hint=advice(foundation, needed - free),
         )
+    check_inodes(foundation, files)
+
+
+def check_inodes(foundation: "Foundation", files: int) -> None:
+    """Refuse more files than the file system can still name; the rest as in `check_room`."""
+    with reported(foundation.top):
+        status = os.statvfs(foundation.top)
     # Some file systems make inodes as they need them, and report none at all.
     if status.f_files and status.f_favail < files + _SPARE_INODES:
         raise DiskFullError(
             "the file system of the store has too few inodes:"
             f" {files + _SPARE_INODES} needed, {status.f_favail} free",
             cause=f"the store is {foundation.top}",
-            hint="free what no root keeps: dis gc; or use another disk: --store PATH",
+            hint=advice(foundation, files + _SPARE_INODES - status.f_favail, INODES),
         )
 
 
-def advice(foundation: "Foundation", lacking: int) -> str:
-    """Return the command that makes so much room, or say that none does."""
+@dataclass(frozen=True)
+class Measure:
+    """What a disk may lack.
+
+    Attributes:
+        dead: How much of it a collection frees, given its dry run.
+        alone: How much of it a root keeps alone.
+        text: Says so much of it.
+    """
+
+    dead: "Callable[[CollectionReport], int]"
+    alone: "Callable[[RootWeight], int]"
+    text: Callable[[int], str]
+
+
+def advice(foundation: "Foundation", lacking: int, measure: Measure | None = None) -> str:
+    """Return the command that makes so much room, in bytes unless told, or say that none does."""
+    measure = measure or BYTES
     elsewhere = "use another disk: --store PATH"
     try:
-        dead, weights = _what_goes(foundation)
+        report = _what_goes(foundation)
     except DisError:  # a damaged root or index: nobody knows what may go
         return f"free what no root keeps: dis gc; or {elsewhere}"
+    dead = measure.dead(report)
     if dead >= lacking:
-        return f"free {_text(dead)} that no root keeps: dis gc; or {elsewhere}"
-    chosen = _chosen(weights, lacking - dead)
+        return f"free {measure.text(dead)} that no root keeps: dis gc; or {elsewhere}"
+    chosen = _chosen(report.roots, lacking - dead, measure.alone)
     if not chosen:
-        return f"{elsewhere}; here dis gc would free {_text(dead)}, and no root keeps enough"
-    return f"{_removal(chosen, dead)}; or {elsewhere}"
+        return f"{elsewhere}; here dis gc would free {measure.text(dead)}, and no root keeps enough"
+    return f"{_removal(chosen, dead, measure)}; or {elsewhere}"
 
 
-def _what_goes(foundation: "Foundation") -> "tuple[int, Sequence[RootWeight]]":
+def _what_goes(foundation: "Foundation") -> "CollectionReport":
     from dis_store.garbage_collection.collection import CollectionRequest, collect
 
-    report = collect(foundation, CollectionRequest(dry_run=True), None)
-    return report.freed_bytes, report.roots
+    return collect(foundation, CollectionRequest(dry_run=True), None)
 
 
-def _chosen(weights: "Sequence[RootWeight]", lacking: int) -> "Sequence[RootWeight]":
+def _chosen(
+    weights: "Sequence[RootWeight]", lacking: int, alone: "Callable[[RootWeight], int]"
+) -> "Sequence[RootWeight]":
     """Return few roots that keep so much alone, only automatic ones where they do; none if all together do not."""
-    removable = [each for each in weights if each.kind != "link" and each.only_bytes > 0]
+    removable = [each for each in weights if each.kind != "link" and alone(each) > 0]
     automatic = [each for each in removable if each.kind == "automatic"]
     for pool in (automatic, removable):
-        enough = [each for each in pool if each.only_bytes >= lacking]
+        enough = [each for each in pool if alone(each) >= lacking]
         if enough:
-            return [min(enough, key=_size)]
-        if sum(map(_size, pool)) >= lacking:
-            return _largest(pool, lacking)
+            return [min(enough, key=alone)]
+        if sum(map(alone, pool)) >= lacking:
+            return _largest(pool, lacking, alone)
     return []
 
 
-def _largest(pool: "Sequence[RootWeight]", lacking: int) -> "Sequence[RootWeight]":
+def _largest(
+    pool: "Sequence[RootWeight]", lacking: int, alone: "Callable[[RootWeight], int]"
+) -> "Sequence[RootWeight]":
     found: list[RootWeight] = []
-    for each in sorted(pool, key=_size, reverse=True):
-        if sum(map(_size, found)) >= lacking:
+    for each in sorted(pool, key=alone, reverse=True):
+        if sum(map(alone, found)) >= lacking:
             break
         found.append(each)
     return found
 
 
-def _size(weight: "RootWeight") -> int:
-    return weight.only_bytes
-
-
-def _removal(chosen: "Sequence[RootWeight]", dead: int) -> str:
+def _removal(chosen: "Sequence[RootWeight]", dead: int, measure: Measure) -> str:
     import shlex
 
     names = [each.name for each in chosen]
-    size = _text(dead + sum(map(_size, chosen)))
+    size = measure.text(dead + sum(map(measure.alone, chosen)))
     if len(names) > _MOST_NAMES:
         return f"{len(names)} roots keep {size} alone; choose from: dis gc --dry-run"
     return f"free {size}: dis root remove {shlex.join(names)} && dis gc"
@@ -120,3 +145,11 @@ def _text(size: int) -> str:
             return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
         value /= _KIBI
     return f"{value:,.1f} TiB"
+
+
+BYTES = Measure(lambda report: report.freed_bytes, lambda root: root.only_bytes, _text)
+INODES = Measure(
+    lambda report: report.freed_inodes,
+    lambda root: root.only_inodes,
+    lambda number: f"{number:,} inodes",
+)

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dis_derivations.realisation import memory, preflight
 from dis_derivations.realisation.manifest_target import plan_target
 from dis_derivations.realisation.target import TargetRequest
 from dis_store import Store
-from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
+from dis_store.errors import DisError, DiskFullError, InvalidInputError, UnfitEnvironmentError
 from tiny_runs import realise
 
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - what shutil.disk_usage returns
@@ -177,6 +178,37 @@ def test_a_full_disk_names_the_run_whose_removal_makes_room(
         realise(store, config, "metadata.description=another")
     assert f": dis root remove {name} && dis gc; or use another disk" in str(caught.value.hint)
     assert store.roots().keys() == {name}
+
+
+def limit_inodes(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    real = os.statvfs("/")
+    fields = ("f_bavail", "f_blocks", "f_bfree", "f_frsize")
+    known = {name: getattr(real, name) for name in fields}
+    few = SimpleNamespace(**known, f_files=10_000, f_favail=free)
+    monkeypatch.setattr(os, "statvfs", lambda _: few)
+
+
+def test_a_disk_without_inodes_is_noticed_before_anything_is_read(
+    store: Store, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_inodes(monkeypatch, 20)
+    with pytest.raises(DiskFullError, match="too few inodes"):
+        realise(store, config)
+    assert nothing_was_read(store, config)
+
+
+def test_a_disk_without_inodes_names_the_run_whose_removal_makes_room(
+    store: Store, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    realise(store, config)
+    (name,) = store.roots()
+    # One build, which is of the run alone, leaves nine files, and sixteen are kept for what else there is to do.
+    limit_inodes(monkeypatch, 25)
+    assert realise(store, config, "metadata.description=another").roots
+    limit_inodes(monkeypatch, 24)
+    with pytest.raises(DiskFullError, match="25 needed, 24 free") as caught:
+        realise(store, config, "metadata.description=one more")
+    assert f"inodes: dis root remove {name} && dis gc" in str(caught.value.hint)
 
 
 def test_a_model_that_does_not_fit_in_memory_is_noticed_before_anything_is_read(

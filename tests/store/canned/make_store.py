@@ -1,8 +1,8 @@
 """Makes the canned stores of this directory: `make_store.py`, with the packages of the checkout on `PYTHONPATH`.
 
 Writes `index-N.tar.gz` beside itself, where N is the version of the index that the code at hand makes. Run it once for
-each version, before the code begins to make the next one; what is written then stays, and `test_older_stores.py` opens
-it with the code of its day.
+each version, when the code begins to make it; what is written then stays, and `test_older_stores.py` opens it with the
+code of its day.
 """
 
 import gzip
