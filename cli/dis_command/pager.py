@@ -1,9 +1,7 @@
 """Long output for people, through a pager where stdout is a terminal."""
 
 import os
-import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +27,7 @@ def pager_setting(environment: Mapping[str, str], settings: Settings) -> Found:
 
 def pager_command(environment: Mapping[str, str], settings: Settings) -> list[str]:
     """Return the pager's command line; an empty one where there is to be none, or it is not installed."""
+    import shlex
     import shutil
 
     text = pager_setting(environment, settings).value
@@ -46,6 +45,8 @@ def show(text: str, command: Sequence[str]) -> None:
 
     Leaving it before it has read everything is no failure.
     """
+    import subprocess
+
     sys.stdout.flush()
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603 - the user's own pager

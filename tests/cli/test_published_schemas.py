@@ -9,6 +9,7 @@ import pytest
 from command_line import ROOT, Dis, Realised
 from json_schema import faults
 from older_runs import Older, OlderAnswer
+from tensor_layouts import Raw, file_of
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -82,3 +83,42 @@ def test_a_comparison_with_an_older_run_follows_its_schema(
 
 def test_a_comparison_of_two_runs_follows_its_schema(dis: Dis, realised: Realised) -> None:
     assert faults(dis("diff", "first", "second", "--json").document, schema("diff")) == []
+
+
+def test_a_comparison_of_weights_follows_its_schema(
+    dis: Dis, own_store: Realised, tmp_path: Path
+) -> None:
+    one, two = Raw("F32", (1,), b"\0\0\0\0"), Raw("F32", (1,), b"\0\0\x80\x3f")
+    for name, tensors in {
+        "base": {"same": one, "changed": one, "old name": Raw("U8", (1,), b"a"), "gone": Raw("U8", (2,), b"ab")},
+        "tuned": {"same": one, "changed": two, "new name": Raw("U8", (1,), b"a"), "more": Raw("U8", (3,), b"abc")},
+    }.items():  # fmt: skip
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "model.safetensors").write_bytes(file_of(tensors))
+        (directory / "notes.txt").write_text(name)
+        assert dis("store", "add", directory, "--name", name).code == 0
+
+    document = dis("diff", "base", "tuned", "--json").document
+
+    members = ("changed", "renamed", "added", "removed", "other_files")
+    assert [len(document[each]) for each in members] == [1, 1, 1, 1, 1]
+    check("diff-weights", document)
+
+
+def test_a_comparison_of_other_things_follows_its_schema(
+    dis: Dis, own_store: Realised, tmp_path: Path
+) -> None:
+    manifest = json.loads(own_store.config.read_text("utf-8"))
+    manifest["metadata"]["description"] = "in other words"
+    (tmp_path / "reworded.json").write_text(json.dumps(manifest))
+    inputs = json.loads(dis("cat", "first", "bundle.json").out)["inputs"]
+    (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
+    assert dis("store", "add", tmp_path / "chat_template.jinja", "--name", "template").code == 0
+
+    for refs in (
+        (own_store.config, tmp_path / "reworded.json"),
+        (inputs["chat_template"], "template"),
+        (inputs["closure"], inputs["closure"]),
+    ):
+        check("diff-documents", dis("diff", *refs, "--json").document)

@@ -142,6 +142,14 @@ class Run:
         }
         return [name for name, value in present.items() if value is not None]
 
+    @property
+    def results(self) -> Digest:
+        """What stands for the results: another digest for other answers and captures."""
+        captures = [self.logits, self.activations]
+        tensors = [b"" if each is None else safetensors(each) for each in captures]
+        documents = [self.tokens_document(), list(self.trace or ())]
+        return Digest.of(b"".join([*map(canonical_json.encode, documents), *tensors]))
+
     def bundle_document(self) -> dict[str, Any]:
         """Return `bundle.json`."""
         platform = {"class": self.platform_class, "facts": dict(self.facts)}
@@ -158,7 +166,7 @@ class Run:
             "engine": dict(self.engine),
             "requests_digest": str(requests),
             "inputs": {name: str(digest) for name, digest in self.objects.items()},
-            "results": str(digest_of("results")),
+            "results": str(self.results),
             "platform": platform,
             "hardware": {"conformant": self.conformant, "reasons": list(self.reasons)},
             "capture": {

@@ -76,6 +76,7 @@ class LayoutMaker:
         packing: str = "+gzip",
         architecture: str = "amd64",
         config: Mapping[str, Any] | None = None,
+        history: Sequence[Json] = (),
         change: Callable[[Json], object] = lambda _: None,
         **members: Any,
     ) -> Json:
@@ -86,6 +87,7 @@ class LayoutMaker:
             packing: How layers are compressed: a key of `PACKINGS`.
             architecture: Of the processor.
             config: The member `config` of the configuration.
+            history: What made the layers, in the configuration.
             change: Makes another manifest of it, in place.
             members: Further members of the descriptor.
         """
@@ -94,6 +96,7 @@ class LayoutMaker:
             "os": "linux",
             "config": dict(config or {}),
             "rootfs": {"type": "layers", "diff_ids": [sha256(layer) for layer in layers]},
+            **({"history": list(history)} if history else {}),
         }
         manifest: Json = {
             "schemaVersion": 2,

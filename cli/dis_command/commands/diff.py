@@ -82,9 +82,10 @@ def _two(
 ) -> int:
     from dis_command.references import looking_up
     from dis_derivations.comparison.anything import compare
-    from dis_derivations.runs.output_file import check_place
 
     if html is not None:
+        from dis_derivations.runs.output_file import check_place
+
         check_place(html)  # now, and not after the work
     with looking_up(session, refs) as (store, resolve):
         a, b = map(resolve, refs)

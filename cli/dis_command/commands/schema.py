@@ -15,6 +15,11 @@ _SCHEMAS: Mapping[str, tuple[str, str]] = {
     "diff": ("dis_derivations.comparison.diff_schema", "diff_schema"),
     "diff-matrix": ("dis_derivations.comparison.matrix_schema", "matrix_schema"),
     "diff-older": ("dis_derivations.comparison.older.older_schema", "older_schema"),
+    "diff-weights": ("dis_derivations.comparison.weights.weights_schema", "weights_schema"),
+    "diff-documents": (
+        "dis_derivations.comparison.documents.documents_schema",
+        "documents_schema",
+    ),
     "verify": ("dis_derivations.comparison.verify_schema", "verify_schema"),
     "bisect": ("dis_derivations.bisection.bisection_schema", "bisection_schema"),
     "report": ("dis_derivations.validation.record_schema", "record_schema"),
@@ -40,10 +45,10 @@ def schema(session: Session, name: str | None, lock: bool, diff: bool, probe: bo
     """Print the JSON Schema of a manifest, of a lock, or of what a command prints.
 
     NAME is manifest (the default), lock, diff (of two runs), diff-matrix,
-    diff-older (where a run is of the older tool), verify, bisect, report or
-    probe. That of a manifest is of one whose bases are merged. The rules between
-    fields are not in it; docs/reference/manifest.md has them. The output is
-    always JSON.
+    diff-older (where a run is of the older tool), diff-weights, diff-documents
+    (of manifests, locks and other objects), verify, bisect, report or probe. That
+    of a manifest is of one whose bases are merged. The rules between fields are
+    not in it; docs/reference/manifest.md has them. The output is always JSON.
     """
     flags = {"lock": lock, "diff": diff, "probe": probe}
     named = [each for each in (name, *(flag for flag, given in flags.items() if given)) if each]

@@ -32,7 +32,7 @@ class Report(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Two things compared.
 
@@ -156,18 +156,21 @@ def _page(report: "DiffReport") -> str:
 
 
 def _objects(store: "Store", a: Resolved, b: Resolved) -> Comparison:
+    from dis_derivations.comparison.documents.objects import diff_objects, is_closure
     from dis_derivations.comparison.weights.weight_set import Weights
 
     below = [place_in_object(store, each.ref) for each in (a, b)]
+    closures = not any(below) and all(
+        is_closure(each.remote or store, each.object()) for each in (a, b)
+    )
     # Equal digests say all that there is to say, and what is in a registry would have to come for more.
     known_equal = a.object() == b.object() and not store.is_valid(a.object())
-    weights = not known_equal and any(
+    weights = not (closures or known_equal) and any(
         Weights.of(each.remote or store, each.object(), place).tensors
         for each, place in zip((a, b), below, strict=True)
     )
     if weights or any(below):
         return _weights(store, a, b, below)
-    from dis_derivations.comparison.documents.objects import diff_objects
     from dis_derivations.comparison.documents.rendering import render_documents
 
     report = diff_objects((a.remote or store, b.remote or store), a.object(), b.object())

@@ -1,15 +1,20 @@
-"""Comparing two runs: are the results the same, where do they first part, and why."""
+"""Comparing two runs: are the results the same, where do they first part, and why.
+
+What is there for runs that differ alone is imported where they do: of equal ones the answer comes at once.
+"""
+
+from typing import TYPE_CHECKING
 
 from dis_derivations.comparison.causes.upstream import Upstream, upstream_of
-from dis_derivations.comparison.divergence import Divergence
 from dis_derivations.comparison.examination import Examination, examine
 from dis_derivations.comparison.report import MAX_DESCRIBED, DiffReport, RunIdentity
-from dis_derivations.comparison.tensors.error_curve import ErrorCurve
-from dis_derivations.comparison.tensors.tensor_file import TensorFile
-from dis_derivations.comparison.token_text import token_text
 from dis_derivations.runs.bundle import EXPERIMENT, MOCK_ENGINE, SERVER
 from dis_derivations.runs.bundle_documents import CAPTURE_FILES, Bundle, load_bundle
 from dis_derivations.runs.bundle_reader import MEMBERS, BundleReader, ObjectFiles
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.divergence import Divergence
+    from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 
 MOCK_NOTE = "MOCK ENGINE: these tokens come from no model; nothing here is evidence about one"
 MAX_CURVES = 64
@@ -37,7 +42,8 @@ def diff_bundles(
         InvalidInputError: One is no bundle, or a directory whose files are malformed or contradict each other.
         IntegrityError: An object of the store contradicts itself.
     """
-    left, right = load_bundle(a), load_bundle(b)
+    left = load_bundle(a)
+    right = load_bundle(b, beside=left)
     found = examine(left, right)
     upstream = upstream_of(left, right, store)
     return DiffReport(
@@ -69,10 +75,7 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
     if found.same and kinds:
         said.append(f"same results although something upstream differs: {', '.join(kinds)}")
     if not found.same and not upstream.causes:
-        said.append(
-            "not deterministic: nothing recorded upstream differs, so the computation itself did not repeat, or "
-            f"something unrecorded changed; {_parted_first(found)}"
-        )
+        said.append(_unexplained(found))
     if not found.alignment.same_order:
         said.append("the requests are in different orders; sequences are matched by id")
     texts = sum(pair.same_output and pair.a.text != pair.b.text for pair in found.alignment.pairs)
@@ -81,6 +84,20 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
             f"equal tokens decode to different text in {texts} of {len(found.alignment.pairs)} sequences"
         )
     return tuple(said)
+
+
+def _unexplained(found: Examination) -> str:
+    """Say what results come to that differ although nothing upstream does."""
+    results = found.a.document.results
+    if results == found.b.document.results:
+        return (
+            f"NOT WHAT THEY SAY: both runs say that their results are {results[:12]}, and these are not the same, "
+            "so one was changed after it was made"
+        )
+    return (
+        "not deterministic: nothing recorded upstream differs, so the computation itself did not repeat, or "
+        f"something unrecorded changed; {_parted_first(found)}"
+    )
 
 
 def _parted_first(found: Examination) -> str:
@@ -123,11 +140,12 @@ def server_departures(bundle: Bundle) -> tuple[str, ...]:
     return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
-def _divergences(found: Examination, store: ObjectFiles | None) -> tuple[Divergence, ...]:
+def _divergences(found: Examination, store: ObjectFiles | None) -> "tuple[Divergence, ...]":
     if not found.alignment.parted:
         return ()
     from dis_derivations.comparison.decode_logits import DecodeLogits
     from dis_derivations.comparison.describing import describe_divergence
+    from dis_derivations.comparison.token_text import token_text
 
     texts = token_text(found.a, store), token_text(found.b, store)
     with DecodeLogits(found.a) as logits_a, DecodeLogits(found.b) as logits_b:
@@ -137,7 +155,7 @@ def _divergences(found: Examination, store: ObjectFiles | None) -> tuple[Diverge
         )
 
 
-def _curves(found: Examination, limit: int) -> tuple[ErrorCurve, ...]:
+def _curves(found: Examination, limit: int) -> "tuple[ErrorCurve, ...]":
     """Follow the sequences whose decode logits differ somewhere, from there on."""
     comparison = found.tensors.get("logits")
     if comparison is None:
@@ -187,6 +205,8 @@ def _same_file(a: BundleReader, b: BundleReader, name: str) -> bool:
 
 
 def _same_header(a: Bundle, b: Bundle, name: str) -> bool:
+    from dis_derivations.comparison.tensors.tensor_file import TensorFile
+
     with (
         TensorFile.of_bundle(a.reader, name) as file_a,
         TensorFile.of_bundle(b.reader, name) as file_b,

@@ -5,21 +5,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dis_derivations.comparison.rules import OBSERVABLES, Rule
 from dis_derivations.comparison.sequences import Alignment, align
 from dis_derivations.comparison.tensors.comparison import TensorsComparison
 from dis_derivations.comparison.tensors.equal_files import at_hand, equal_by_digest, is_one_file
-from dis_derivations.comparison.trace import TraceComparison, compare_traces
 from dis_derivations.runs.bundle import TRACE_FILE
 from dis_derivations.runs.bundle_documents import Bundle
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.trace import TraceComparison
 
 Status = Literal["identical", "differ", "only in A", "only in B", "not captured"]
 _TENSORS = ("logits", "activations")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Examination:
     """What was found.
 
@@ -34,7 +36,7 @@ class Examination:
     alignment: Alignment
     status: Mapping[str, Status]
     tensors: Mapping[str, TensorsComparison]
-    trace: TraceComparison | None
+    trace: "TraceComparison | None"
 
     @property
     def same(self) -> bool:
@@ -81,8 +83,10 @@ def _compared(
     return compare_tensors(a, b, observable, alignment, rules)
 
 
-def _traces(a: Bundle, b: Bundle) -> TraceComparison:
+def _traces(a: Bundle, b: Bundle) -> "TraceComparison":
     """Compare the traces; of one that is the same file in both, only that is read which need not be fetched."""
+    from dis_derivations.comparison.trace import compare_traces
+
     if not is_one_file(a, b, TRACE_FILE):
         return compare_traces(a, b)
     near = at_hand(a, b, TRACE_FILE) or a

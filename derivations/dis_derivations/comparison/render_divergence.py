@@ -13,6 +13,7 @@ from dis_derivations.comparison.text_layout import (
     size,
     steps,
     table,
+    unbroken,
     value_text,
 )
 
@@ -89,7 +90,9 @@ def _logits(found: Divergence) -> list[str]:
 def _side(label: str, side: SideLogits | None) -> list[list[str]]:
     if side is None:
         return []
-    top = ", ".join(f"{_token(each.token)} {number(each.logit, side.dtype)}" for each in side.top)
+    top = ", ".join(
+        unbroken(f"{_token(each.token)} {number(each.logit, side.dtype)}") for each in side.top
+    )
     said = f"{size(side.margin)} over {_token(side.runner_up.token)}, {steps(side.margin_ulp)}"
     if side.margin == 0:
         said += ": a tie"

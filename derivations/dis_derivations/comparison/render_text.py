@@ -1,14 +1,12 @@
 """A comparison of two runs as text for a terminal."""
 
+from typing import TYPE_CHECKING
+
 from dis_derivations.comparison.causes.json_changes import Change
 from dis_derivations.comparison.conclusion import in_short, verdict
 from dis_derivations.comparison.examination import Examination
-from dis_derivations.comparison.render_divergence import where_tokens_part
 from dis_derivations.comparison.report import DiffReport, RunIdentity
-from dis_derivations.comparison.report_json import tensor_index
 from dis_derivations.comparison.tensors.comparison import TensorDifference, TensorsComparison
-from dis_derivations.comparison.tensors.depth import PHASES
-from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.comparison.text_layout import (
     called,
     causes,
@@ -23,6 +21,9 @@ from dis_derivations.comparison.text_layout import (
     table,
     value_text,
 )
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 
 _SHOWN_TENSORS = 6
 _SHOWN_STEPS = 6
@@ -40,7 +41,7 @@ def render_text(report: DiffReport, refs: tuple[str, str] | None = None) -> str:
     lines = [
         *identities(report.a, report.b, refs),
         *_verdict(report),
-        *where_tokens_part(report.examination.alignment, report.divergences),
+        *_parting(report),
         *_growth(report.curves),
         *_tensors(report.examination),
         *_trace(report.examination),
@@ -96,6 +97,15 @@ def _verdict(report: DiffReport) -> list[str]:
     ]
 
 
+def _parting(report: DiffReport) -> list[str]:
+    alignment = report.examination.alignment
+    if alignment.same_tokens:
+        return []
+    from dis_derivations.comparison.render_divergence import where_tokens_part
+
+    return where_tokens_part(alignment, report.divergences)
+
+
 def _account(found: Examination, name: str) -> str:
     if name == "tokens":
         return _token_account(found)
@@ -125,6 +135,10 @@ def _tensor_account(comparison: TensorsComparison) -> str:
         return "one file, by its digest; it was not fetched"
     if comparison.identical:
         return f"{count(total.compared, 'element')} in {count(comparison.tensors, 'tensor')}"
+    if not total.compared:
+        first = comparison.first
+        because = "" if first is None or first.reason is None else f": {first.reason}"
+        return f"nothing is comparable{because}"
     if not total.differing:
         return (
             f"{count(total.compared, 'comparable element')} equal; the others have no counterpart"
@@ -170,6 +184,9 @@ def _first_element(difference: TensorDifference) -> list[str]:
 
 def _place(difference: TensorDifference, element: int) -> str:
     """Return where in a tensor an element is, in words where its rows are positions of a request."""
+    from dis_derivations.comparison.report_json import tensor_index
+    from dis_derivations.comparison.tensors.depth import PHASES
+
     index = tensor_index(element, difference.shape)
     if difference.name.request is None or len(index) != _RANK:
         return f" {index}"
@@ -179,6 +196,8 @@ def _place(difference: TensorDifference, element: int) -> str:
 
 def _tensor_row(difference: TensorDifference) -> list[str]:
     found = difference.found
+    if not found.compared:
+        return [printable(str(difference.name)), difference.reason or "the bytes differ"]
     every = found.differing == found.compared > 1
     amount = (
         f"all {found.compared} elements"
@@ -211,7 +230,7 @@ def _step(change: Change) -> list[str]:
     return paragraph(said, 2, 2)
 
 
-def _growth(curves: tuple[ErrorCurve, ...]) -> list[str]:
+def _growth(curves: "tuple[ErrorCurve, ...]") -> list[str]:
     """Return the error of the logits, step by step, of the sequence that differs first."""
     if not curves:
         return []

@@ -1,21 +1,16 @@
 """What a comparison of two runs says, as values; `to_json` is the document of `dis diff --json`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.comparison.causes.upstream import Cause, Upstream
-from dis_derivations.comparison.divergence import Divergence
 from dis_derivations.comparison.examination import Examination
-from dis_derivations.comparison.report_json import (
-    curve_json,
-    divergence_json,
-    sequences_json,
-    tensors_json,
-    trace_json,
-)
-from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_store.digest import Digest, Sha256
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.divergence import Divergence
+    from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 
 DIFF_KIND = "vllm.deterministic_run_diff"
 SCHEMA_VERSION = 1
@@ -71,7 +66,7 @@ class RunIdentity:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DiffReport:
     """The answer to `dis diff`.
 
@@ -90,13 +85,13 @@ class DiffReport:
     b: RunIdentity
     examination: Examination
     bundles_identical: bool
-    divergences: tuple[Divergence, ...]
-    curves: tuple[ErrorCurve, ...]
+    divergences: "tuple[Divergence, ...]"
+    curves: "tuple[ErrorCurve, ...]"
     upstream: Upstream
     notes: tuple[str, ...]
 
     @property
-    def divergence(self) -> Divergence | None:
+    def divergence(self) -> "Divergence | None":
         """The first place where outputs part; None where they never do."""
         return self.divergences[0] if self.divergences else None
 
@@ -116,6 +111,15 @@ class DiffReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole report; equal reports give equal documents."""
+        # A text needs none of it.
+        from dis_derivations.comparison.report_json import (
+            curve_json,
+            divergence_json,
+            sequences_json,
+            tensors_json,
+            trace_json,
+        )
+
         found = self.examination
         return {
             "schema_version": SCHEMA_VERSION,

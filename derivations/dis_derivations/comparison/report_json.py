@@ -5,20 +5,22 @@ What JSON does not have is written as text: NaN, infinities, and integers beyond
 
 from collections.abc import Sequence
 from math import isfinite, isinf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dis_derivations.comparison.divergence import (
-    Candidate,
-    Divergence,
-    SharedLogit,
-    SideLogits,
-    Token,
-)
 from dis_derivations.comparison.examination import Examination
 from dis_derivations.comparison.sequences import Alignment
 from dis_derivations.comparison.tensors.comparison import TensorDifference, TensorsComparison
 from dis_derivations.comparison.tensors.differences import ElementDifference
-from dis_derivations.comparison.tensors.error_curve import ErrorCurve
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.divergence import (
+        Candidate,
+        Divergence,
+        SharedLogit,
+        SideLogits,
+        Token,
+    )
+    from dis_derivations.comparison.tensors.error_curve import ErrorCurve
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 
@@ -44,7 +46,7 @@ def sequences_json(alignment: Alignment) -> dict[str, Any]:
     }
 
 
-def divergence_json(divergence: Divergence) -> dict[str, Any]:
+def divergence_json(divergence: "Divergence") -> dict[str, Any]:
     """Return the first divergence in full."""
     return {
         "request_id": divergence.request,
@@ -63,7 +65,7 @@ def divergence_json(divergence: Divergence) -> dict[str, Any]:
     }
 
 
-def curve_json(curve: ErrorCurve) -> dict[str, Any]:
+def curve_json(curve: "ErrorCurve") -> dict[str, Any]:
     """Return how the logits of a sequence part, step by step."""
     return {
         "request_id": curve.request,
@@ -164,11 +166,11 @@ def _element_json(first: ElementDifference, shape: Sequence[int]) -> dict[str, A
     }
 
 
-def _token_json(token: Token | None) -> dict[str, Any] | None:
+def _token_json(token: "Token | None") -> dict[str, Any] | None:
     return None if token is None else {"id": token.id, "text": token.text}
 
 
-def _candidate_json(candidate: Candidate) -> dict[str, Any]:
+def _candidate_json(candidate: "Candidate") -> dict[str, Any]:
     return {
         "id": candidate.token.id,
         "text": candidate.token.text,
@@ -176,7 +178,7 @@ def _candidate_json(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _side_json(side: SideLogits | None) -> dict[str, Any] | None:
+def _side_json(side: "SideLogits | None") -> dict[str, Any] | None:
     if side is None:
         return None
     return {
@@ -189,7 +191,7 @@ def _side_json(side: SideLogits | None) -> dict[str, Any] | None:
     }
 
 
-def _shared_json(shared: SharedLogit) -> dict[str, Any]:
+def _shared_json(shared: "SharedLogit") -> dict[str, Any]:
     return {
         "id": shared.token.id,
         "text": shared.token.text,

@@ -21,7 +21,7 @@ class Answered(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SequencePair:
     """The sequences of one request in both runs.
 
@@ -66,7 +66,7 @@ class SequencePair:
         return _at(self.b.output_token_ids, self.output_common)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Alignment:
     """All sequences of two runs.
 

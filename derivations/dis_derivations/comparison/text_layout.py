@@ -4,15 +4,19 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.comparison.causes.json_changes import ABSENT, Change
-from dis_derivations.comparison.causes.upstream import Cause
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.causes.upstream import Cause
 
 WIDTH = 96
 _SHOWN_CHANGES = 6
 _SHOWN_VALUE = 40
 _SHOWN_REF = 24
+# Nothing printable has it, so it can stand for a space at which no line ends.
+_KEPT_SPACE = "\u00a0"
 _DIGEST = re.compile(r"(sha256:)?([0-9a-f]{12})[0-9a-f]{52}")
 
 
@@ -40,10 +44,15 @@ def table(rows: Sequence[Sequence[str]], indent: int = 2) -> list[str]:
         rest = wrap(row[-1], max(WIDTH - len(start), 20), break_on_hyphens=False) or [""]
         lines.append((start + rest[0]).rstrip())
         lines.extend(" " * len(start) + line for line in rest[1:])
-    return lines
+    return [line.replace(_KEPT_SPACE, " ") for line in lines]
 
 
-def causes(reasons: Iterable[Cause], *, numbered: bool) -> list[str]:
+def unbroken(text: str) -> str:
+    """Return a text for a table, in which no line of it ends."""
+    return text.replace(" ", _KEPT_SPACE)
+
+
+def causes(reasons: "Iterable[Cause]", *, numbered: bool) -> list[str]:
     """Return causes with the first of their changes, old → new."""
     lines: list[str] = []
     for number, cause in enumerate(reasons, 1):

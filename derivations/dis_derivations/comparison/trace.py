@@ -17,7 +17,7 @@ _SHOWN = 300
 _SHOWN_CHANGES = 24
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TraceComparison:
     """Two engine traces.
 

@@ -25,7 +25,7 @@ from dis_derivations.runs.bundle import (
     is_older,
     run_id,
 )
-from dis_derivations.runs.bundle_reader import BundleReader
+from dis_derivations.runs.bundle_reader import BundleReader, StoredBundle
 from dis_derivations.runs.json_fields import Fields
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest, Sha256
@@ -116,8 +116,13 @@ class Bundle:
         return setting is True or (isinstance(setting, dict) and setting.get("enabled") is True)
 
 
-def load_bundle(reader: BundleReader) -> Bundle:
+def load_bundle(reader: BundleReader, *, beside: Bundle | None = None) -> Bundle:
     """Read and check the documents of a bundle.
+
+    Args:
+        reader: Its files.
+        beside: A bundle that was loaded. Where the store vouches that its tokens are the same file, which is by far the
+            largest document, that is not read again.
 
     Raises:
         InvalidInputError: It is no bundle, or a directory whose files do not agree.
@@ -134,7 +139,9 @@ def load_bundle(reader: BundleReader) -> Bundle:
     return Bundle(
         reader=reader,
         document=document,
-        sequences=_sequences(_fields(reader, TOKENS_DOCUMENT)),
+        sequences=beside.sequences
+        if beside is not None and _same_tokens(reader, beside.reader)
+        else _sequences(_fields(reader, TOKENS_DOCUMENT)),
         engine={key: value for key, value in engine.values.items() if key != "format"},
         manifest=manifest.values,
         lock=lock.values,
@@ -199,6 +206,13 @@ def _unverified(member: Fields) -> UnverifiedDigests:
             for file in member.objects("files")
         )
     )
+
+
+def _same_tokens(reader: BundleReader, other: BundleReader) -> bool:
+    if not isinstance(reader, StoredBundle) or not isinstance(other, StoredBundle):
+        return False
+    digest = reader.file_digest(TOKENS_DOCUMENT)
+    return digest is not None and digest == other.file_digest(TOKENS_DOCUMENT)
 
 
 def _sequences(top: Fields) -> tuple[TokenSequence, ...]:

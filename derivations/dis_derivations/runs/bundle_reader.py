@@ -21,6 +21,7 @@ from dis_derivations.runs.bundle import (
     TRACE_FILE,
 )
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ class DirectoryBundle:
 
 def _read_bounded(reader: BundleReader, path: str) -> bytes:
     limit = _MAX_BYTES.get(path, MAX_DOCUMENT_BYTES)
-    with reader.open(path) as stream:
+    with reader.open(path) as stream, reading(f"{path} of {reader.describe()}"):
         # What is asked for is allocated, however little there is.
         size = os.fstat(stream.fileno()).st_size
         data = stream.read(min(size, limit) + 1)

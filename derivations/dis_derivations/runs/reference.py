@@ -36,6 +36,7 @@ _SHORT_PREFIX = re.compile(r"[0-9a-f]{1,7}")
 _MANIFEST_KIND = "vllm.deterministic_inference_manifest"
 _LOCK_KIND = "vllm.deterministic_inference_lock"
 _BUNDLE_KIND = "vllm.deterministic_run_bundle"
+_ADDED = "other files can be named once the store has them: dis store add PATH"
 _FILE_KINDS: dict[str, Kind] = {_MANIFEST_KIND: "manifest", _LOCK_KIND: "lock"}
 
 
@@ -253,7 +254,7 @@ def _resolve_directory(path: Path, ref: str) -> Resolved:
         raise InvalidInputError(
             f"{ref} is no run directory",
             cause=f"it has no {BUNDLE_NAME}",
-            hint="name a directory that `dis run` made, or see the runs in the store: dis list",
+            hint=f"name a directory that `dis run` made; {_ADDED}",
         )
     return Resolved(ref, "run directory", path=path)
 
@@ -264,7 +265,13 @@ def _resolve_file(path: Path, ref: str) -> Resolved:
         return Resolved(ref, "archive", path=path)
     from dis_derivations.manifest.reading import read_manifest_files
 
-    document = read_manifest_files(path).document
+    try:
+        document = read_manifest_files(path).document
+    except InvalidInputError as error:
+        if path.suffix == ".json":
+            raise
+        what = f"{ref} is no archive, and no manifest, lock or bundle"
+        raise InvalidInputError(what, cause=error.what, hint=_ADDED) from error
     kind = document.get("kind")
     if kind == _BUNDLE_KIND:
         return Resolved(ref, "run directory", path=path.parent)
@@ -272,6 +279,7 @@ def _resolve_file(path: Path, ref: str) -> Resolved:
         raise InvalidInputError(
             f"{ref} is neither a manifest, a lock nor the bundle of a run",
             cause=f"its kind is {kind!r:.80}" if kind is not None else "it has no kind",
+            hint=_ADDED,
         )
     return Resolved(ref, _FILE_KINDS[kind], path=path)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bundles import FolderStore, Run, Tensor, digest_of
+from bundles import Answer, FolderStore, Run, Tensor, digest_of
 from dis_derivations.comparison.diff import diff_bundles
 from dis_derivations.runs import bundle_reader
 from dis_derivations.runs.bundle_documents import load_bundle
-from dis_derivations.runs.bundle_reader import DirectoryBundle, StoredBundle
+from dis_derivations.runs.bundle_reader import BundleReader, DirectoryBundle, StoredBundle
 from dis_store import Store
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
 
@@ -64,6 +64,30 @@ def test_stored_bundles_are_identical_when_their_digests_are(store: FolderStore)
     assert diff_bundles(one, one, store=store).bundles_identical
     assert not diff_bundles(one, two, store=store).bundles_identical
     assert diff_bundles(one, two, store=store).to_json()["logits"]["elements_compared"] == 6
+
+
+def test_tokens_that_are_one_file_are_read_once(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Run().having(answers=(Answer("first", (5, 6, 8)), Answer("second", (8, 9))))
+    for name, run in (("one", Run()), ("reworded", Run().having(name="two")), ("other", other)):
+        store.add(name, run.files())
+    read: list[str] = []
+    bounded = bundle_reader._read_bounded
+
+    def counted(reader: BundleReader, path: str) -> bytes:
+        read.append(path)
+        return bounded(reader, path)
+
+    monkeypatch.setattr(bundle_reader, "_read_bounded", counted)
+    one, reworded, different = (
+        StoredBundle(store, digest_of(name)) for name in ("one", "reworded", "other")
+    )
+
+    assert diff_bundles(one, reworded, store=store).same
+    assert read.count("tokens.json") == 1
+    assert not diff_bundles(one, different, store=store).same
+    assert read.count("tokens.json") == 3
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """Manifests, locks, closures, tokenizers, datasets and other objects are compared as what they are."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bundles import Tensor, safetensors
 from dis_derivations.comparison.anything import compare
 from dis_derivations.comparison.documents.manifests import diff_locks, diff_manifests
 from dis_derivations.comparison.documents.objects import diff_objects
@@ -147,6 +148,51 @@ def test_closures_are_compared_by_their_documents(store: Store) -> None:
     assert [change.name for change in report.groups[0].changes] == [
         "/engine/settings/max_model_len"
     ]
+
+
+def closure(store: Store, *shards: Mapping[str, list[float]], length: int = 7) -> Digest:
+    """Register a closure whose weights lie in files, and in an index of them."""
+    with store.new_tree() as tree:
+        document = {"engine": {"settings": {"max_model_len": length}}}
+        tree.write_bytes("closure.json", json.dumps(document).encode())
+        for number, shard in enumerate(shards):
+            file = safetensors({name: Tensor(values) for name, values in shard.items()})
+            tree.write_bytes(f"model/{number}-of-{len(shards)}.safetensors", file)
+        index = {name: number for number, shard in enumerate(shards) for name in shard}
+        tree.write_bytes("model/model.safetensors.index.json", json.dumps(index).encode())
+        return tree.register()
+
+
+def test_closures_with_the_same_weights_are_not_the_same_for_it(store: Store) -> None:
+    one, two = (closure(store, {"a": [1.0]}, length=length) for length in (7, 8))
+
+    found = compare(store, resolve(store, one), resolve(store, two))
+
+    assert not found.report.same
+    assert "Closures: DIFFERENT" in found.text()
+    assert "closure.json /engine/settings/max_model_len: 7 → 8" in found.text()
+
+
+def test_the_weights_of_closures_are_compared_by_tensor(store: Store) -> None:
+    one = closure(store, {"a": [1.0], "b": [2.0]})
+    tuned = closure(store, {"a": [1.0], "b": [3.0]})
+
+    text = compare(store, resolve(store, one), resolve(store, tuned)).text()
+
+    assert "Closures: DIFFERENT" in text
+    assert "tensor b: other values (F32 [1])" in text
+    assert "tensor a" not in text
+
+
+def test_closures_with_the_same_tensors_in_other_files_are_the_same(store: Store) -> None:
+    one = closure(store, {"a": [1.0], "b": [2.0]})
+    two = closure(store, {"a": [1.0]}, {"b": [2.0]})
+
+    found = compare(store, resolve(store, one), resolve(store, two))
+
+    assert found.report.same
+    assert not found.report.answer(strict=True)
+    assert "Files of the same weights (cannot change a result)" in found.text()
 
 
 def test_objects_of_any_kind_are_compared_by_file(store: Store) -> None:

@@ -10,7 +10,7 @@ from bundles import Answer, Diff, Run, Tensor, Verify
 from dis_derivations.comparison.diff import diff_bundles
 from dis_derivations.comparison.render_text import render_text
 from dis_derivations.comparison.render_verify import render_verify
-from dis_derivations.comparison.text_layout import WIDTH, number, printable
+from dis_derivations.comparison.text_layout import WIDTH, number, printable, table, unbroken
 from dis_derivations.comparison.verification import verify_bundles
 from dis_derivations.comparison.verify_report import write_report
 from dis_derivations.runs.bundle_reader import StoredBundle
@@ -130,6 +130,15 @@ def test_lines_are_no_wider_than_the_width(diff: Diff, verify: Verify) -> None:
         render_verify(verify(LEFT, RIGHT)),
     ):
         assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_no_line_of_a_table_ends_within_a_token() -> None:
+    candidates = [f'{number} " token" {number}.5' for number in range(1000, 1020)]
+
+    lines = table([["top", ", ".join(map(unbroken, candidates))], ["margin", "0.5"]])
+
+    assert " ".join(line.strip() for line in lines[:-1]) == f"top     {', '.join(candidates)}"
+    assert all(line.endswith((".5,", ".5")) for line in lines)
 
 
 def test_text_from_a_model_cannot_steer_a_terminal(diff: Diff) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bundles import Answer, Diff, Run, Tensor
+from dis_derivations.comparison.render_text import render_text
 from dis_derivations.comparison.report_json import tensor_index
 
 ONE = (Answer("only", (5, 6, 7)),)
@@ -188,6 +189,45 @@ def test_activations_of_requests_that_part_are_not_compared(diff: Diff) -> None:
     )
 
     assert diff(left, right).to_json()["activations"]["elements_compared"] == 0
+
+
+def test_layers_are_compared_up_to_where_the_tokens_part(diff: Diff) -> None:
+    def run(output: tuple[int, ...], **last_rows: float) -> Run:
+        tensors = {
+            f"00000.{phase}.layer.007": Tensor([[0, 0], [0, 0], [value, value]])
+            for phase, value in last_rows.items()
+        }
+        return Run(answers=(Answer("only", output),), activations=tensors)
+
+    # The third token of the answer is another one, so what was computed with it is another question.
+    one, other = run((5, 6, 7), prefill=1, decode=1), run((5, 6, 8), prefill=2, decode=2)
+    found = diff(one, other).to_json()["activations"]
+
+    assert found["elements_compared"] == 6 + 4
+    assert found["elements_differing"] == 2
+    assert found["first_difference"]["tensor"] == "prefill.layer.007"
+    assert found["first_difference"]["element"]["index"] == [2, 0]
+
+
+def test_the_layer_in_which_answers_begin_to_part_is_named_although_they_do(diff: Diff) -> None:
+    one, other = (np.zeros((3, 2)) for _ in range(2))
+    other[1, 1] = 1
+    left, right = (
+        Run(
+            answers=(Answer("only", output),),
+            activations={
+                "00000.decode.layer.000": Tensor(np.zeros((3, 2))),
+                "00000.decode.layer.003": Tensor(values),
+            },
+        )
+        for output, values in (((5, 6, 7), one), ((5, 6, 8), other))
+    )
+
+    report = diff(left, right)
+
+    assert "Where the activations first differ" in render_text(report)
+    assert "only decode.layer.003, position 1, " in render_text(report)
+    assert "activations of only decode.layer.003, row 1" in report.notes[-1]
 
 
 @given(st.lists(st.integers(1, 6), min_size=0, max_size=4), st.data())

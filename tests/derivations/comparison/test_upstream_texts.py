@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -208,3 +209,29 @@ def test_a_setting_says_what_it_is_known_to_do() -> None:
         "driver: may bring other kernels: changes bits"
     )
     assert effect("description", "/metadata/name") == ""
+
+
+# Settings that are known to change bits, or not to: vLLM's documentation and the reports of its users.
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "dtype", "quantization", "kv_cache_dtype", "hf_overrides", "load_format", "tensor_parallel_size",
+        "pipeline_parallel_size", "data_parallel_size", "enable_expert_parallel", "decode_context_parallel_size",
+        "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold",
+        "async_scheduling", "scheduling_policy", "enable_prefix_caching", "enforce_eager", "cudagraph_capture_sizes",
+        "compilation_config/mode", "attention_backend", "attention_config/flash_attn_version", "block_size",
+        "moe_backend", "linear_backend", "VLLM_USE_DEEP_GEMM", "VLLM_ALLREDUCE_USE_SYMM_MEM",
+        "disable_custom_all_reduce", "VLLM_MARLIN_USE_ATOMIC_ADD", "VLLM_FLOAT32_MATMUL_PRECISION",
+        "enable_flashinfer_autotune", "VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR", "VLLM_CACHE_ROOT",
+        "VLLM_DISABLE_COMPILE_CACHE", "VLLM_USE_AOT_COMPILE", "VLLM_TUNED_CONFIG_FOLDER", "speculative_config/model",
+        "enable_lora", "logits_processors", "structured_outputs_config/backend", "gpu_memory_utilization",
+        "num_gpu_blocks_override", "cpu_offload_gb", "generation_config", "override_generation_config/temperature",
+        "seed", "logprobs_mode", "max_logprobs",
+    ],
+)  # fmt: skip
+def test_what_is_known_of_a_setting_is_said(setting: str) -> None:
+    said = effect_of("engine", [Change("manifest", f"/vllm/engine_args/{setting}", 1, 2)])
+
+    unknown = effect_of("engine", [Change("manifest", "/vllm/engine_args/unheard_of", 1, 2)])
+    assert said != unknown
+    assert said.partition(":")[0] in setting.split("/")

@@ -143,6 +143,19 @@ def test_a_short_prefix_is_told_apart_from_a_name(store: Store) -> None:
     assert refused.value.hint == "a prefix of a digest needs at least 8 digits"
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "prompts.txt", "tokenizer.json", "."])
+def test_files_that_can_be_compared_in_the_store_are_said_to_be_added_first(
+    store: Store, directory: Path, name: str
+) -> None:
+    if name != ".":
+        (directory / name).write_bytes(b"{}" if name.endswith(".json") else b"\x08\0\0\0")
+
+    with pytest.raises(InvalidInputError) as refusal:
+        resolve(store, str(directory / name))
+
+    assert str(refusal.value.hint).endswith("once the store has them: dis store add PATH")
+
+
 @pytest.mark.parametrize(
     "ref", ["missing.json", "./missing", "a/b/c", "dangling/", "x.tar.gz", "a.tgz"]
 )

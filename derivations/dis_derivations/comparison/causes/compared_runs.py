@@ -3,21 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.comparison.causes.json_changes import Change
 from dis_derivations.comparison.causes.manifest_changes import ManifestChange, manifest_changes
-from dis_derivations.comparison.weights.changes import WeightChanges, weight_changes
-from dis_derivations.comparison.weights.weight_set import Weights
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_derivations.runs.bundle_reader import ObjectFiles
 from dis_store import strict_json
 from dis_store.errors import IntegrityError
 
+if TYPE_CHECKING:
+    from dis_derivations.comparison.weights.changes import WeightChanges
+
 CLOSURE_DOCUMENT = "closure.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Runs:
     """Two bundles with what is known beside them.
 
@@ -54,13 +55,21 @@ class Runs:
         """Return whether both runs were made of the same object of a name."""
         return self.a.document.inputs.get(name) == self.b.document.inputs.get(name)
 
+    @property
+    def same_requests(self) -> bool:
+        """Whether both runs answered the same requests."""
+        return self.a.document.requests_digest == self.b.document.requests_digest
+
     @cached_property
-    def weights(self) -> WeightChanges | None:
+    def weights(self) -> "WeightChanges | None":
         """Which tensors differ; None unless the store has tensors of both runs."""
         a, b = self.a.document.inputs.get("weights"), self.b.document.inputs.get("weights")
         store = self.store
         if store is None or a is None or b is None or not (store.is_valid(a) and store.is_valid(b)):
             return None
+        from dis_derivations.comparison.weights.changes import weight_changes
+        from dis_derivations.comparison.weights.weight_set import Weights
+
         try:
             left, right = Weights.of(store, a), Weights.of(store, b)
         except IntegrityError:

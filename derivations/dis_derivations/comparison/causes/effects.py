@@ -29,11 +29,17 @@ _SAMPLING = "changes which token is chosen, not the logits it is chosen from"
 # reports of users (vllm #40896, #5543, #51902; sglang #39597; llm_reproducibility #7; torchtitan #2373).
 _OF_SETTING: Mapping[str, str] = {
     **dict.fromkeys(
-        ("dtype", "quantization", "kv_cache_dtype", "hf_overrides", "load_format", "revision"),
+        (
+            "dtype", "quantization", "kv_cache_dtype", "hf_overrides", "load_format", "revision", "enable_lora",
+            "logits_processors", "speculative_config", "structured_outputs_config",
+        ),
         _ALWAYS,
     ),
     **dict.fromkeys(
-        ("tensor_parallel_size", "data_parallel_size", "expert_parallel_size"),
+        (
+            "tensor_parallel_size", "data_parallel_size", "expert_parallel_size", "enable_expert_parallel",
+            "decode_context_parallel_size",
+        ),
         "splits sums over devices: changes bits, also with batch-invariant kernels",
     ),
     "pipeline_parallel_size": "not known to change bits, and not shown not to",
@@ -46,12 +52,16 @@ _OF_SETTING: Mapping[str, str] = {
     ),
     "enable_prefix_caching": "a cached prefix is computed in another shape: changes bits of later requests",
     **dict.fromkeys(
-        ("enforce_eager", "compilation_config", "cudagraph_mode", "optimization_level"),
+        (
+            "enforce_eager", "compilation_config", "cudagraph_mode", "optimization_level", "cudagraph_capture_sizes",
+            "max_cudagraph_capture_size",
+        ),
         "compiled kernels fuse operations, and graphs pad batches: changes bits",
     ),
     **dict.fromkeys(
         (
-            "attention_backend", "block_size", "moe_backend", "linear_backend", "VLLM_ATTENTION_BACKEND",
+            "attention_backend", "attention_config", "flash_attn_version", "block_size", "moe_backend",
+            "linear_backend", "VLLM_ATTENTION_BACKEND", "VLLM_ALLREDUCE_USE_FLASHINFER", "VLLM_ALLREDUCE_USE_SYMM_MEM",
             "VLLM_USE_DEEP_GEMM", "VLLM_USE_FLASHINFER_SAMPLER", "VLLM_MARLIN_USE_ATOMIC_ADD",
             "VLLM_FLOAT32_MATMUL_PRECISION", "disable_custom_all_reduce", "VLLM_BATCH_INVARIANT",
             "enable_batch_invariance", "CUBLAS_WORKSPACE_CONFIG", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY",
@@ -59,10 +69,17 @@ _OF_SETTING: Mapping[str, str] = {
         ),
         _KERNELS,
     ),
-    "enable_flashinfer_autotune": "kernels are chosen by timing: bits may change with every start",
+    **dict.fromkeys(("enable_flashinfer_autotune", "VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR"),
+        "kernels are chosen by timing: bits may change with every start"),
+    **dict.fromkeys(
+        (
+            "VLLM_CACHE_ROOT", "VLLM_DISABLE_COMPILE_CACHE", "VLLM_USE_AOT_COMPILE", "VLLM_TUNED_CONFIG_FOLDER",
+        ),
+        "says where compiled or tuned kernels come from: may choose other ones",
+    ),
     **dict.fromkeys(("omp_num_threads", "OMP_NUM_THREADS", "mkl_num_threads", "MKL_NUM_THREADS"),
         "splits sums over threads: may change bits"),
-    **dict.fromkeys(("gpu_memory_utilization", "num_gpu_blocks_override", "swap_space"),
+    **dict.fromkeys(("gpu_memory_utilization", "num_gpu_blocks_override", "swap_space", "cpu_offload_gb"),
         "indirectly: less room makes the engine recompute in other shapes"),
     **dict.fromkeys(("generation_config", "override_generation_config"),
         "silently changes sampling settings"),
@@ -73,7 +90,6 @@ _OF_SETTING: Mapping[str, str] = {
         "changes where an answer ends, nothing before"),
     **dict.fromkeys(("logprobs_mode", "max_logprobs"), "changes no token"),
     "max_model_len": "changes where answers are cut; with vLLM also the room for its cache",
-    **dict.fromkeys(("speculative_config", "structured_outputs_config"), _ALWAYS),
     "driver": "may bring other kernels: changes bits",
     "numerics": "another arithmetic: changes bits",
 }  # fmt: skip
@@ -84,9 +100,11 @@ def effect_of(kind: str, changes: Iterable[Change]) -> str:
 
     Args:
         kind: The kind of a cause.
-        changes: What differs; the last name of each is looked up.
+        changes: What differs; the innermost setting of each that is known is looked up.
     """
-    known = {name: _OF_SETTING[name] for name in map(_setting, changes) if name in _OF_SETTING}
+    names_of = (reversed(_names(change)) for change in changes)
+    inner = (next(filter(_OF_SETTING.get, each), "") for each in names_of)
+    known = {name: _OF_SETTING[name] for name in inner if name}
     # What has the same effect is said once.
     names: dict[str, list[str]] = {}
     for name, effect in list(known.items())[:_SHOWN]:
@@ -97,11 +115,13 @@ def effect_of(kind: str, changes: Iterable[Change]) -> str:
     return "; ".join([_OF_KIND[kind], *said]) if kind in _OF_KIND else ""
 
 
-def _setting(change: Change) -> str:
+def setting_of(change: Change) -> str:
     """Return the name of the setting that a change is about."""
-    if not change.name.startswith("/"):
-        return change.name
-    names = [
-        token for token in json_pointer.tokens(change.name) if not json_pointer.is_index(token)
-    ]
+    names = _names(change)
     return names[-1] if names else ""
+
+
+def _names(change: Change) -> list[str]:
+    if not change.name.startswith("/"):
+        return [change.name]
+    return [token for token in json_pointer.tokens(change.name) if not json_pointer.is_index(token)]

@@ -1,22 +1,22 @@
 """What shows that something upstream of two runs is not the same, one kind of cause at a time."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from dis_derivations.comparison.causes.compared_runs import CLOSURE_DOCUMENT, Runs
 from dis_derivations.comparison.causes.json_changes import ABSENT, Change, json_changes, keyed
 from dis_derivations.comparison.causes.manifest_changes import (
     CauseKind,
 )
-from dis_derivations.comparison.causes.request_changes import request_changes
-from dis_derivations.comparison.causes.text_changes import TextDiff, text_diff
-from dis_derivations.comparison.causes.tokenizer_changes import TOKENIZER_FILE, tokenizer_changes
-from dis_derivations.engines.registry import engine_kind
 from dis_derivations.manifest import json_pointer
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_derivations.runs.bundle_reader import ObjectFiles
 from dis_store import strict_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.causes.text_changes import TextDiff
 
 # The parts of a model: an input of the run, and an artifact of the lock.
 PARTS: Mapping[CauseKind, str] = {
@@ -88,14 +88,21 @@ def _fields(store: ObjectFiles, a: Digest, b: Digest, path: str) -> tuple[Change
         old, new = (strict_json.decode(store.read_bytes(each, path), name=path) for each in (a, b))
     except InvalidInputError:
         return ()
+    from dis_derivations.comparison.causes.tokenizer_changes import (
+        TOKENIZER_FILE,
+        tokenizer_changes,
+    )
+
     if path.rpartition("/")[2] == TOKENIZER_FILE:
         return tokenizer_changes(old, new)
     return json_changes(path, keyed(old), keyed(new))
 
 
 def _requests(runs: Runs) -> tuple[Change, ...]:
-    if runs.a.document.requests_digest == runs.b.document.requests_digest:
+    if runs.same_requests:
         return ()
+    from dis_derivations.comparison.causes.request_changes import request_changes
+
     changes = request_changes(runs.a, runs.b, runs.store)
     return changes or runs.declared_of("requests") or (object_change(runs, "requests"),)
 
@@ -115,22 +122,23 @@ def _engine(runs: Runs) -> tuple[Change, ...]:
 
 
 def _batching(runs: Runs) -> tuple[Change, ...]:
-    counts = any(
-        _batching_counts(run.engine_name) or run.has("engine_trace") for run in (runs.a, runs.b)
-    )
-    if not counts:
-        return ()
     reported = json_changes(
         "engine.json",
         runs.a.engine.get("batching", {}),
         runs.b.engine.get("batching", {}),
         "/batching",
     )
-    return (*reported, *runs.declared_of("batching"))
+    changes = (*reported, *runs.declared_of("batching"))
+    counts = changes and any(
+        _batching_counts(run.engine_name) or run.has("engine_trace") for run in (runs.a, runs.b)
+    )
+    return changes if counts else ()
 
 
 def _batching_counts(engine: str) -> bool:
     """Return whether batch composition can change an engine's bits; of an unknown engine it is assumed."""
+    from dis_derivations.engines.registry import engine_kind
+
     try:
         return engine_kind(engine).batching_counts
     except UnfitEnvironmentError:
@@ -155,7 +163,12 @@ def _other_input(runs: Runs, name: str) -> tuple[Change, ...]:
     a, b, store = runs.a.document.inputs.get(name), runs.b.document.inputs.get(name), runs.store
     if store is None or a is None or b is None or not (store.is_valid(a) and store.is_valid(b)):
         return (object_change(runs, name),)
-    return tuple(_document_changes(store, a, b)) or (object_change(runs, name),)
+    from dis_derivations.comparison.causes.image_changes import image_changes, is_image
+
+    sides = [[file.path for file in store.files(each)] for each in (a, b)]
+    images = all(map(is_image, sides))
+    found = image_changes((store, store), a, b) if images else _document_changes(store, a, b)
+    return tuple(found) or (object_change(runs, name),)
 
 
 def _closure_software(runs: Runs) -> tuple[Change, ...]:
@@ -216,13 +229,26 @@ EVIDENCE: Mapping[CauseKind, Callable[[Runs], tuple[Change, ...]]] = {
 }
 
 
-def template_diff(runs: Runs) -> TextDiff | None:
+def template_diff(runs: Runs) -> "TextDiff | None":
     """Return how the chat templates differ as texts; None where they are the same or not at hand."""
+    if runs.same_input("chat_template"):
+        return None
+    from dis_derivations.comparison.causes.text_changes import text_diff
+
     texts = [_template(run, runs.store) for run in (runs.a, runs.b)]
     old, new = texts
     if old is None or new is None or old == new:
         return None
     return text_diff("the chat template", old, new)
+
+
+def rendered_diff(runs: Runs) -> "TextDiff | None":
+    """Return how the first rendered prompt that differs does; None where none does or none is at hand."""
+    if runs.same_requests:
+        return None
+    from dis_derivations.comparison.causes.request_changes import prompt_diff
+
+    return prompt_diff(runs.a, runs.b, runs.store)
 
 
 def _template(bundle: Bundle, store: ObjectFiles | None) -> str | None:

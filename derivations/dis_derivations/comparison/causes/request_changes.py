@@ -36,8 +36,6 @@ def request_changes(a: Bundle, b: Bundle, store: ObjectFiles | None) -> tuple[Ch
 
 def prompt_diff(a: Bundle, b: Bundle, store: ObjectFiles | None) -> TextDiff | None:
     """Return how the first rendered prompt that differs does; None where none does or none is at hand."""
-    if a.document.requests_digest == b.document.requests_digest:
-        return None
     left, right = requests_by_id(a, store), requests_by_id(b, store)
     for request in left or {}:
         old, new = ((side or {}).get(request, {}).get(_PROMPT) for side in (left, right))
@@ -49,9 +47,9 @@ def prompt_diff(a: Bundle, b: Bundle, store: ObjectFiles | None) -> TextDiff | N
 def _by_request(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Change]:
     for request in [*left, *(each for each in right if each not in left)]:
         if request not in left:
-            yield Change("requests", request, ABSENT, "added")
+            yield Change("requests", request, ABSENT, "there")
         elif request not in right:
-            yield Change("requests", request, "removed", ABSENT)
+            yield Change("requests", request, "there", ABSENT)
         else:
             yield from _fields(request, left[request], right[request])
 

@@ -6,7 +6,7 @@ reports the same settings, a change of the field had no effect and is listed as 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.comparison.causes.compared_runs import Runs
 from dis_derivations.comparison.causes.effects import effect_of
@@ -15,6 +15,7 @@ from dis_derivations.comparison.causes.evidence import (
     PARTS,
     locked_files,
     object_change,
+    rendered_diff,
     template_diff,
 )
 from dis_derivations.comparison.causes.json_changes import Change, json_changes
@@ -24,10 +25,11 @@ from dis_derivations.comparison.causes.manifest_changes import (
     ManifestChange,
     ProvenanceKind,
 )
-from dis_derivations.comparison.causes.request_changes import prompt_diff
-from dis_derivations.comparison.causes.text_changes import TextDiff
 from dis_derivations.runs.bundle_documents import Bundle
 from dis_derivations.runs.bundle_reader import ObjectFiles
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.causes.text_changes import TextDiff
 
 _SUBJECTS: Mapping[str, str] = {
     "weights": "the weights differ",
@@ -77,7 +79,7 @@ class Cause:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Upstream:
     """What differs upstream of two runs' results.
 
@@ -91,7 +93,7 @@ class Upstream:
     causes: tuple[Cause, ...]
     provenance: tuple[Cause, ...]
     manifest: tuple[ManifestChange, ...]
-    texts: tuple[TextDiff, ...] = ()
+    texts: "tuple[TextDiff, ...]" = ()
 
     def has(self, kind: CauseKind) -> bool:
         """Return whether there is a cause of a kind."""
@@ -124,11 +126,11 @@ def _cause(runs: Runs, kind: CauseKind, evidence: tuple[Change, ...]) -> Cause:
     return Cause(kind, _statement(runs, kind), changes, effect_of(kind, changes))
 
 
-def _texts(runs: Runs) -> Iterator[TextDiff]:
+def _texts(runs: Runs) -> "Iterator[TextDiff]":
     template = template_diff(runs)
     if template is not None:
         yield template
-    prompt = prompt_diff(runs.a, runs.b, runs.store)
+    prompt = rendered_diff(runs)
     if prompt is not None:
         yield prompt
 

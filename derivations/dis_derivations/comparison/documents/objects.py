@@ -1,12 +1,15 @@
-"""Comparing two objects of the store that hold no weights: file by file, and what is understood more closely."""
+"""Comparing two objects of the store: file by file, and what is understood more closely; closures by tensor as well."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dis_derivations.comparison.causes.image_changes import image_changes, is_image
 from dis_derivations.comparison.causes.json_changes import ABSENT, Change, json_changes, keyed
 from dis_derivations.comparison.causes.text_changes import TextDiff, text_diff
 from dis_derivations.comparison.causes.tokenizer_changes import TOKENIZER_FILE, tokenizer_changes
 from dis_derivations.comparison.documents.report import ChangeGroup, DocumentsReport
+from dis_derivations.comparison.weights.changes import WeightChanges, weight_changes
+from dis_derivations.comparison.weights.weight_set import Weights
 from dis_store import strict_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
@@ -19,10 +22,14 @@ if TYPE_CHECKING:
 # Larger files are told apart by their digests alone.
 _MAX_READ = 16 << 20
 _MAX_CHANGES = 2000
+_CLOSURE = "closure.json"
+_WEIGHTS = ".safetensors"
+# It says in which file each tensor lies, and no more.
+_WEIGHTS_INDEX = ".safetensors.index.json"
 _TEXTS = (".jinja", ".txt", ".md", ".jsonl", ".toml", ".cfg")
 # The first that an object has says what it is.
 _SUBJECTS: Mapping[str, str] = {
-    "closure.json": "closures",
+    _CLOSURE: "closures",
     TOKENIZER_FILE: "tokenizers",
     "environment.json": "environments",
     "requests.json": "requests",
@@ -58,16 +65,22 @@ def diff_objects(stores: "Stores", a: Digest, b: Digest) -> DocumentsReport:
     changed = sorted(
         path for path in {*left, *right} if _digest(left, path) != _digest(right, path)
     )
-    files = tuple(
-        Change("file", path, _digest(left, path), _digest(right, path)) for path in changed
-    )
-    fields = tuple(
-        change for path in changed for change in _fields(stores, (a, b), path, left, right)
-    )
-    texts = tuple(text for path in changed for text in _text(stores, (a, b), path, left, right))
+    weights, moved = _weights(stores, (a, b), changed)
+    told = [path for path in changed if path not in moved]
+    if is_image(left) and is_image(right):
+        fields = image_changes(stores, a, b)
+    else:
+        fields = tuple(
+            change for path in told for change in _fields(stores, (a, b), path, left, right)
+        )
+    texts = tuple(text for path in told for text in _text(stores, (a, b), path, left, right))
     groups = (
+        ChangeGroup("weights", matters=True, changes=weights[:_MAX_CHANGES]),
         ChangeGroup("fields", matters=True, changes=fields[:_MAX_CHANGES]),
-        ChangeGroup("files", matters=True, changes=files[:_MAX_CHANGES]),
+        ChangeGroup("files", matters=True, changes=_changed(told, left, right)),
+        ChangeGroup(
+            "files_of_the_same_weights", matters=False, changes=_changed(moved, left, right)
+        ),
     )
     return DocumentsReport(
         subject=subject_a,
@@ -77,6 +90,35 @@ def diff_objects(stores: "Stores", a: Digest, b: Digest) -> DocumentsReport:
         groups=tuple(group for group in groups if group.changes),
         texts=texts,
     )
+
+
+def is_closure(store: "ObjectFiles", digest: Digest) -> bool:
+    """Tell whether an object is a closure, which holds weights and much beside them."""
+    return any(file.path == _CLOSURE for file in store.files(digest))
+
+
+def _weights(
+    stores: "Stores", digests: tuple[Digest, Digest], changed: Sequence[str]
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Return the tensors that differ, and the changed files that only lay the same tensors out differently."""
+    # Files that are the same need not be looked into, and may be far away.
+    if not any(path.endswith(_WEIGHTS) for path in changed):
+        return (), ()
+    sides = [Weights.of(store, each) for store, each in zip(stores, digests, strict=True)]
+    found: WeightChanges = weight_changes(*sides)
+    if not found.same:
+        return found.to_changes(), ()
+    of_weights = {path for side in sides for path in side.files}
+    return (), tuple(
+        path for path in changed if path in of_weights or path.endswith(_WEIGHTS_INDEX)
+    )
+
+
+def _changed(
+    paths: Sequence[str], left: Mapping[str, "ObjectFile"], right: Mapping[str, "ObjectFile"]
+) -> tuple[Change, ...]:
+    found = (Change("file", path, _digest(left, path), _digest(right, path)) for path in paths)
+    return tuple(found)[:_MAX_CHANGES]
 
 
 def subject_of(paths: Mapping[str, Any]) -> str:

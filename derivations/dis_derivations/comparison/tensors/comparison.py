@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from math import prod
 
-from dis_derivations.comparison.tensors.depth import depth
 from dis_derivations.comparison.tensors.differences import Differences
 
 
@@ -23,13 +22,15 @@ class TensorName:
         """Return whether both have the positions of one request as rows, at whatever places of the model."""
         if self.request is None:
             return self == other
+        from dis_derivations.comparison.tensors.depth import depth
+
         return (self.request, depth(self.part)[0]) == (other.request, depth(other.part)[0])
 
     def __str__(self) -> str:
         return self.part if self.request is None else f"{self.request} {self.part}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TensorDifference:
     """A tensor that is not identical.
 
@@ -55,7 +56,7 @@ class TensorDifference:
         return None if first is None else first.element // max(prod(self.shape[1:]), 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TensorsComparison:
     """Two files of tensors.
 

@@ -59,19 +59,21 @@ def compare_tensors(
 def comparable_rows(part: str, rank: int, pair: SequencePair) -> int | None:
     """Return up to which row two tensors of a request answer the same questions; None where all do.
 
-    Row `j` of `prefill` follows prompt tokens 0..j. Row `t` of `decode` follows the prompt and the output tokens
-    before `t`, so the row in which the sequences part is the last one; where only the chosen token's logit was
-    captured (rank 1), that row holds logits of two different tokens.
+    Row `j` of `prefill`, and of a layer in it (`prefill.layer.003`), follows prompt tokens 0..j. Row `t` of `decode`
+    follows the prompt and the output tokens before `t`, so the row in which the sequences part is the last one; where
+    only the chosen token's logit was captured (rank 1), that row holds logits of two different tokens. Row `t` of a
+    layer in `decode` was computed with output token `t` itself, so the row in which they part is left out.
     """
-    if part == "prefill":
+    phase, _, place = part.partition(".")
+    if phase == "prefill":
         return pair.prompt_common
     if not pair.same_prompt:
         return 0
     if pair.same_output:
         return None
-    if part == "decode":
-        return pair.output_common + (1 if rank > 1 else 0)
-    return 0
+    if phase != "decode":
+        return 0
+    return pair.output_common + (1 if rank > 1 and not place else 0)
 
 
 def _compare(
