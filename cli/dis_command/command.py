@@ -193,6 +193,7 @@ def vllm_python_option(function: _Function) -> _Function:
     return click.option(
         "--vllm-python",
         metavar="PATH",
+        shell_complete=completion.files,
         help="The Python of an environment with vLLM, for the engine vllm.  [env: DIS_VLLM_PYTHON]",
     )(function)
 
@@ -202,6 +203,7 @@ def transformers_python_option(function: _Function) -> _Function:
     return click.option(
         "--transformers-python",
         metavar="PATH",
+        shell_complete=completion.files,
         help="The Python of an environment with transformers, for that engine.  [env: DIS_TRANSFORMERS_PYTHON]",
     )(function)
 
@@ -226,18 +228,17 @@ def ref_argument(
 
 def config_arguments(metavar: str = "CONFIG") -> Callable[[_Function], _Function]:
     """Add CONFIG and `--config`, of which one is given, as the parameters `config` and `config_option`."""
+    offered = completion.manifests if "#" in metavar else completion.files
 
     def add(function: _Function) -> _Function:
         option = click.option(
             "--config",
             "config_option",
             metavar=metavar,
-            shell_complete=completion.files,
+            shell_complete=offered,
             help=f"The same as {metavar}.",
         )
-        argument = click.argument(
-            "config", required=False, metavar=metavar, shell_complete=completion.files
-        )
+        argument = click.argument("config", required=False, metavar=metavar, shell_complete=offered)
         return argument(option(function))
 
     return add

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_DIS_COMPLETE"
 _DIGITS = re.compile(r"[0-9a-f]{2,64}")
+_WITH_VALUE = re.compile(r"--[a-z-]+=")
 _ROOT_SUFFIX = ".json"
 _SHARD = 2
 _SHOWN_DIGITS = 12
@@ -49,8 +50,18 @@ def complete(program: click.Command, session: "Session", instruction: str) -> st
     kind = get_completion_class(shell) if action == "complete" else None
     if kind is None:
         return None
+    completer = kind(program, {"obj": session}, "dis", VARIABLE)
     try:
-        return kind(program, {"obj": session}, "dis", VARIABLE).complete()
+        words, incomplete = completer.get_completion_args()
+        # bash hands over `--option=value` as three words.
+        if incomplete == "=" or words[-1:] == ["="]:
+            words, incomplete = [word for word in words if word != "="], incomplete.strip("=")
+        offered = completer.get_completions(words, incomplete)
+        # The other shells replace all of it.
+        begun = incomplete.partition("=")[0] + "=" if _WITH_VALUE.match(incomplete) else ""
+        for item in offered if begun else ():
+            item.value = f"{begun}{item.value}" if item.type == "plain" else item.value
+        return "\n".join(map(completer.format_completion, offered))
     except (click.ClickException, KeyError, ValueError):
         return ""  # a command line that makes no sense has no continuation
 
@@ -81,6 +92,8 @@ def references(
     """Offer the names of roots, digests of objects, and files."""
     from click.shell_completion import CompletionItem
 
+    if "#" in incomplete:
+        return manifests(ctx, param, incomplete)
     found = [*root_names(ctx, param, incomplete), *_digests(_store(ctx), incomplete)]
     # Files come first: bash begins its list anew there.
     return [CompletionItem(incomplete, type="file"), *found]
@@ -95,6 +108,76 @@ def root_names(
 
     names = (name.removesuffix(_ROOT_SUFFIX) for name in _names(_store(ctx), "roots"))
     return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def manifests(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem[str]]":
+    """Offer files, and after a `#` the targets of a manifest."""
+    from click.shell_completion import CompletionItem
+
+    config, mark, begun = incomplete.rpartition("#")
+    if not mark:
+        return files(ctx, param, incomplete)
+    from dis_derivations.graph.compilation import TARGETS
+
+    return [CompletionItem(f"{config}#{name}") for name in TARGETS if name.startswith(begun)]
+
+
+def contents(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem[str]]":
+    """Offer the files of the object that the REF before names."""
+    del param
+    from click.shell_completion import CompletionItem
+
+    from dis_command.session import Session
+    from dis_derivations.runs.contents import Contents
+    from dis_derivations.runs.reference import resolve
+    from dis_store.errors import DisError
+
+    session, ref = ctx.find_object(Session) or Session(), ctx.params.get("ref")
+    place = _store(ctx)
+    if place is None or not (place / "format.json").is_file():  # none is made for a completion
+        return []
+    try:
+        with session.open_store(reading=True) as store:
+            found = Contents(store, resolve(store, str(ref))).listing("", recursive=True)
+    except DisError:
+        return []
+    return [CompletionItem(each.path) for each in found if each.path.startswith(incomplete)]
+
+
+def keys(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem[str]]":
+    """Offer the names of the user's keys."""
+    del param
+    from click.shell_completion import CompletionItem
+
+    from dis_command.session import Session
+    from dis_command.trust import key_ring
+    from dis_store.errors import DisError
+
+    try:
+        names = key_ring(ctx.find_object(Session) or Session()).names()
+    except DisError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def servers(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem[str]]":
+    """Offer the names of servers that were started."""
+    del param
+    from click.shell_completion import CompletionItem
+
+    from dis_command.session import Session
+    from dis_derivations.serving.records import ServerRecords
+
+    names = ServerRecords.of((ctx.find_object(Session) or Session()).environment).names()
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def _digests(store: Path | None, incomplete: str) -> "Iterator[CompletionItem[str]]":

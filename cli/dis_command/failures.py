@@ -1,6 +1,7 @@
 """What every exception means to the user: errors of ours, of the command line, of the system, and faults of dis."""
 
 import errno
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from dis_store.errors import DisError, InvalidInputError, UnfitEnvironmentError
 _ENVIRONMENT = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO,
 }  # fmt: skip
+_QUOTED = re.compile(r"'([^']*)' is not one of ")
 
 
 def as_dis_error(error: Exception, argv: list[str], session: Session) -> DisError:
@@ -77,16 +79,34 @@ def _is_nowhere() -> bool:
 
 def _usage_error(error: click.ClickException) -> WrongUsageError:
     """Return a fault of the command line in the form of all errors."""
-    text = error.format_message().strip()
-    what, _, suggestion = text.partition(" Did you mean ")
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    if suggestion:
-        hint = f"did you mean {suggestion.strip()}"
-    elif context is not None:
-        hint = f"see the usage: {context.command_path} --help"
-    else:
-        hint = "see the usage: dis --help"
+    what, _, suggested = _in_one_line(error.format_message()).partition(" Did you mean ")
+    suggested = _suggestion(error) or suggested.strip()
+    hint = "see the usage: dis --help"
+    if suggested:
+        hint = f"did you mean {suggested}"
+    elif isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"see the usage: {error.ctx.command_path} --help"
     return WrongUsageError(_lowered(what.removesuffix(".")), hint=hint)
+
+
+def _in_one_line(text: str) -> str:
+    """Return a message of click, which puts what can be chosen on lines of their own, and suggestions in brackets."""
+    text, _, _ = text.strip().partition(" (Did you mean one of: ")
+    return text.replace(":\n\t", ": ").replace(",\n\t", ", ")
+
+
+def _suggestion(error: click.ClickException) -> str:
+    """Return the options or values that may have been meant; empty where there are none, or the message says it."""
+    close: list[str] = []
+    if isinstance(error, click.NoSuchOption):
+        close = list(error.possibilities or ())
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        kind, given = error.param.type, _QUOTED.match(error.message)
+        if isinstance(kind, click.Choice) and given is not None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(given[1], list(kind.choices), n=1)
+    return f"{' or '.join(map(repr, close))}?" if close else ""
 
 
 def _lowered(text: str) -> str:

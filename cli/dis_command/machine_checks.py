@@ -45,7 +45,6 @@ def machine_checks(environment: Mapping[str, str]) -> Iterator[Check]:
     yield _blas()
     yield from _engines()
     yield _offline_builds(environment)
-    yield _docker(environment)
     yield _gpu()
     yield _clock()
     yield _on_path(environment)
@@ -130,23 +129,6 @@ def _offline_builds(environment: Mapping[str, str]) -> Check:
             "WARN", "offline builds", f"cannot be kept off the network: {tried}", error.hint
         )
     return Check("PASS", "offline builds", found)
-
-
-def _docker(environment: Mapping[str, str]) -> Check:
-    """Look for a Docker daemon; no engine of this version needs one, so its absence is no fault."""
-    host = environment.get("DOCKER_HOST")
-    if host and not host.startswith("unix://"):
-        return Check("INFO", "docker", f"DOCKER_HOST is {host}; not contacted")
-    socket = Path(host.removeprefix("unix://")) if host else Path("/var/run/docker.sock")
-    if not os.access(socket, os.F_OK):
-        return Check("INFO", "docker", f"no socket at {socket}; nothing in this version needs it")
-    if not os.access(socket, os.R_OK | os.W_OK):
-        return Check(
-            "INFO",
-            "docker",
-            f"{socket} is not accessible to this user; nothing in this version needs it",
-        )
-    return Check("PASS", "docker", f"socket {socket}")
 
 
 def _gpu() -> Check:

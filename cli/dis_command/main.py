@@ -162,6 +162,7 @@ class _StopSignals:
         if self._asked:
             os._exit(TERMINATED if self.terminated else INTERRUPTED)
         self._asked = True
+        stopping.ask()
         stopping.announce()
         raise KeyboardInterrupt
 

@@ -22,7 +22,7 @@ def settings_of(session: Session) -> list[Setting]:
     Raises:
         InvalidInputError: One of them is malformed.
     """
-    return [*(make(session) for make in _SETTINGS), *_places(session)]
+    return [*(make(session) for make in _SETTINGS), *_trust(session), *_places(session)]
 
 
 def _named(name: str, found: settings.Found) -> Setting:
@@ -64,12 +64,23 @@ def _substituters(session: Session) -> Setting:
     )
 
 
-def _trusted_keys(session: Session) -> Setting:
+def _trust(session: Session) -> Iterator[Setting]:
+    """Yield whom the settings trust: names alone, where the settings hold keys and identities."""
     from dis_command.trust import read_trust
 
-    found = session.settings.written("trusted-keys")
-    names = ", ".join(each.name for each in read_trust(session).keys)
-    return Setting("trusted keys", names or "none", found[0].origin if found else settings.DEFAULT)
+    trust = read_trust(session)
+    yield _named("trust", session.settings.trust())
+    for key, value in (
+        ("trust-threshold", str(trust.policy.threshold)),
+        ("trusted-keys", ", ".join(each.name for each in trust.keys)),
+        ("revoked-keys", ", ".join(sorted(trust.policy.revoked))),
+        ("image-trust", trust.images.mode),
+        ("trusted-identities", ", ".join(each.name for each in trust.images.identities)),
+    ):
+        found = session.settings.written(key)
+        # The keys that any file revokes are revoked; of all else the first file decides.
+        places = [each.origin for each in (found if key == "revoked-keys" else found[:1])]
+        yield Setting(key, value or "none", ", ".join(places) or settings.DEFAULT)
 
 
 def _vllm_python(session: Session) -> Setting:
@@ -116,6 +127,4 @@ _SETTINGS: tuple[Callable[[Session], Setting], ...] = (
     _transformers_python,
     lambda session: _named("wait", session.settings.wait(session.wait)),
     _substituters,
-    lambda session: _named("trust", session.settings.trust()),
-    _trusted_keys,
 )

@@ -9,6 +9,22 @@ MESSAGE = "stopping; press Ctrl-C again to stop at once"
 # What shows something on stderr at the moment, and can say it better than a line in the middle of that. Each returns
 # whether it does; called by a signal handler, so it may not wait for anything.
 _announcers: list[Callable[[], bool]] = []
+_asked: list[bool] = []
+
+
+def ask() -> None:
+    """Note that the command is to stop, for the threads of its work: the signal reaches none but the main one."""
+    _asked.append(True)
+
+
+def check() -> None:
+    """End a thread of the work where the command is to stop.
+
+    Raises:
+        KeyboardInterrupt: It is; no error, so that nobody takes it for one of the thing that is worked on.
+    """
+    if _asked:
+        raise KeyboardInterrupt
 
 
 def announce() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from dis_command import stopping
+
 if TYPE_CHECKING:
     from dis_derivations.realisation.events import Reporter
 
@@ -77,6 +79,7 @@ def _measuring(
     with measured(reporter, _SUBJECT, begun, Measure("objects", 0), finished=finished):
 
         def progress(amount: int, total: int) -> None:
+            stopping.check()  # a large file takes long, and threads that read one know of no signal
             if not gauges:
                 gauges.append(Gauge(report, text, Measure(unit, 0, total)))
             gauges[0].add(amount)

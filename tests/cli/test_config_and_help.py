@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from command_line import ROOT, Dis
+from dis_command.config_files import KEYS
 from dis_command.exit_codes import EXIT_CODES
 
 SCHEMAS = (
-    "manifest", "lock", "diff", "diff-matrix", "diff-older", "verify", "bisect", "report", "probe",
+    "manifest", "lock", "diff", "diff-matrix", "diff-older", "diff-weights", "diff-documents", "verify", "bisect",
+    "report", "probe",
 )  # fmt: skip
 
 
@@ -52,6 +54,21 @@ def test_every_setting_says_where_it_comes_from(
     assert found["debug"] == ("on", "--debug")
     assert origins(dis, "--wait", "1")["wait"] == ("1", "--wait")
     assert origins(dis, "-q")["progress"] == ("none", "--quiet")
+
+
+def test_every_key_of_the_files_is_shown_with_the_file_it_is_from(dis: Dis, tmp_path: Path) -> None:
+    assert set(KEYS) <= set(origins(dis))
+    path = tmp_path / "xdg" / "config" / "dis" / "config.toml"
+    path.parent.mkdir(parents=True)
+    revoked = f"sha256:{'0' * 64}"
+    path.write_text(
+        f'trust-threshold = 2\nimage-trust = "warn"\nrevoked-keys = ["{revoked}"]\n', "utf-8"
+    )
+    found = origins(dis)
+    assert found["trust-threshold"] == ("2", str(path))
+    assert found["image-trust"] == ("warn", str(path))
+    assert found["revoked-keys"] == (revoked, str(path))
+    assert found["trusted-identities"] == ("none", "default")
 
 
 def test_the_store_of_config_toml_names_the_file(

@@ -1,5 +1,6 @@
 """`dis doctor`: lines that say what is wrong, and an exit code that says whether anything is."""
 
+import json
 import os
 import stat
 import time
@@ -96,3 +97,76 @@ def test_a_clock_in_the_past_is_a_warning(dis: Dis, monkeypatch: pytest.MonkeyPa
 def test_badges_are_coloured_when_asked(dis: Dis) -> None:
     assert "\x1b[32m[PASS]\x1b[0m" in dis("doctor", "--color", "always").out
     assert "\x1b" not in dis("doctor").out
+
+
+def details(dis: Dis) -> dict[str, tuple[str, str]]:
+    checks = dis("doctor", "--json").document["checks"]
+    return {check["name"]: (check["status"], check["detail"]) for check in checks}
+
+
+def test_the_docker_engine_that_runs_would_use_is_looked_for(
+    dis: Dis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    status, detail = details(dis)["docker"]
+    assert (status, "runs in an image" in detail) == ("INFO", True)
+    (tmp_path / "socket").write_bytes(b"")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/socket")
+    assert details(dis)["docker"] == ("PASS", f"socket {tmp_path}/socket")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    assert details(dis)["docker"][1].endswith("not contacted")
+    monkeypatch.delenv("DOCKER_HOST")
+    monkeypatch.setenv("DOCKER_CONTEXT", "nowhere")
+    assert details(dis)["docker"][0] == "WARN"
+
+
+def test_registries_with_a_password_are_named_and_no_password_is(
+    dis: Dis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    assert details(dis)["registries"][0] == "INFO"
+    config = tmp_path / "config.json"
+    kept = "bmFtZTpwYXNzd29yZA=="
+    config.write_text(
+        json.dumps(
+            {
+                "auths": {"https://index.docker.io/v1/": {"auth": kept}},
+                "credHelpers": {"registry.example.org": "pass"},
+            }
+        ),
+        encoding="utf-8",
+    )
+    status, detail = details(dis)["registries"]
+    assert (status, kept in dis("doctor").out) == ("PASS", False)
+    assert detail.startswith("passwords for docker.io, registry.example.org, ")
+    config.write_text('{"credsStore": "desktop"}', encoding="utf-8")
+    assert "docker-credential-desktop" in details(dis)["registries"][1]
+    config.write_text("[]", encoding="utf-8")
+    assert details(dis)["registries"][0] == "WARN"
+
+
+def test_a_token_for_the_hub_is_found_where_its_own_tools_leave_it(
+    dis: Dis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "HF_TOKEN",
+        "HF_TOKEN_PATH",
+        "HF_HUB_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "HF_ENDPOINT",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert details(dis)["hub"][0] == "INFO"
+    (tmp_path / "token").write_text("hf_secret", encoding="utf-8")
+    assert details(dis)["hub"] == (
+        "PASS",
+        f"https://huggingface.co, with the token in {tmp_path}/token",
+    )
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    assert details(dis)["hub"][1].endswith("the token in HF_TOKEN")
+    assert "hf_" not in dis("doctor").out
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert details(dis)["hub"][0] == "INFO"
+    monkeypatch.setenv("HF_ENDPOINT", "no address")
+    assert details(dis)["hub"][0] == "WARN"

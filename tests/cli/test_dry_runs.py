@@ -215,3 +215,15 @@ def test_a_dry_run_of_a_bundle_refuses_what_the_command_refuses(
     outcome = dis(*REFUSING[case](place), "--dry-run")
     outcome.check_one_block()
     assert outcome.code == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "realize", "build", "bundle", "lock", "gc", "push", "pull", "bisect", "probe",
+        "store add", "store import", "store optimise",
+    ],
+)  # fmt: skip
+def test_every_command_that_writes_sends_or_frees_much_has_a_dry_run(dis: Dis, path: str) -> None:
+    """Those that docs/reference/conventions.md lists."""
+    assert "--dry-run" in dis(*path.split(), "--help").out

@@ -103,3 +103,14 @@ def test_a_revision_without_a_model_is_wrong_usage(dis: Dis) -> None:
     outcome = dis("init", "--model-revision", COMMIT)
     outcome.check_one_block()
     assert outcome.code == 2
+
+
+@pytest.mark.parametrize("name", ["no name at all", "../org", "", "https://huggingface.co/org/x"])
+def test_what_no_repository_can_be_called_is_refused_and_nothing_is_written(
+    dis: Dis, tmp_path: Path, name: str
+) -> None:
+    outcome = dis("init", "--model-id", name, "--output", "hub.json")
+    outcome.check_one_block()
+    assert outcome.code == 2
+    assert "is not the name of a repository" in outcome.err
+    assert not (tmp_path / "hub.json").exists()

@@ -86,6 +86,21 @@ def test_tokens_give_the_rate_and_requests_the_end() -> None:
     assert "25%  2/8 requests  320 tokens  80 tokens/s  ETA 12 s  generating  2 of 8" in line
 
 
+def test_on_80_columns_the_figures_stay_and_the_bar_makes_room() -> None:
+    """Amount, rate and time to go are what a line is for."""
+    clock = Clock()
+    work = Work(clock)
+    work.take(Event("start", "quickstart-generation"))
+    for clock.now, requests, tokens in ((0.0, 0, 0), (4.0, 2, 320)):
+        amounts = Measure("requests", requests, 8), Measure("tokens", tokens)
+        work.take(measured("quickstart-generation", "generating", *amounts))
+    [line] = shown(work, 80)
+    assert "25%  2/8 requests  320 tokens  80 tokens/s  ETA 12 s" in line
+    assert "[==" not in line
+    [wide] = shown(work, 120)
+    assert "[====>           ]  25%  2/8 requests" in wide
+
+
 def test_a_measured_part_that_is_over_makes_room_for_what_is_said_next() -> None:
     work = Work(Clock())
     work.take(Event("start", "run"))

@@ -418,8 +418,8 @@ def test_good_settings_of_trust_are_read(dis: Dis, config: Path) -> None:
     )
     settings = {each["name"]: each for each in dis("config", "show", "--json").document["settings"]}
     assert settings["trust"]["value"] == "warn"
-    assert settings["trusted keys"]["value"] == "farm"
-    assert settings["trusted keys"]["origin"] == str(config)
+    assert settings["trusted-keys"]["value"] == "farm"
+    assert settings["trusted-keys"]["origin"] == str(config)
 
 
 def test_the_variable_comes_before_the_file(

@@ -34,6 +34,19 @@ def test_a_model_of_another_kind_is_refused_before_its_weights_are_read(
     user.recovers()
 
 
+def test_a_model_of_another_kind_is_refused_before_anything_is_built_of_its_lock(
+    user: User,
+) -> None:
+    """Locking asks for no engine, and brings the files of a directory into the store."""
+    changes, says = UNSUPPORTED["scaled positions"]
+    user.edit(changes, CONFIG)
+    user.does("lock", "tiny.json")
+    for argv in (("realize", "tiny.json"), ("realize", "tiny.json", "--dry-run")):
+        said = user.refused(*argv, code=5, says=("does not support", says))
+        assert "building" not in said
+    user.recovers()
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a smaller vocabulary": ({"vocab_size": 299}, "model.embed_tokens.weight does not fit"),
     "a vocabulary beyond memory": ({"vocab_size": 2**40}, "model.embed_tokens.weight does not"),

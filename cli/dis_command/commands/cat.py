@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dis_command import completion
 from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     examples=("dis cat first bundle.json", "dis cat first tokens.json | jq .sequences"),
 )
 @ref_argument()
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=completion.contents)
 @json_option
 @pass_session
 def cat(session: Session, ref: str, path: str) -> None:

@@ -22,7 +22,8 @@ def completion(session: Session, shell: str) -> None:
     """Print what completes command lines in a shell.
 
     Commands and options are completed, and for a REF the names of roots,
-    digests from their second digit on, and files.
+    digests from their second digit on, and files; further the targets of a
+    manifest, the files of an object, keys, and codes of errors.
     """
     program = click.get_current_context().find_root().command
     text = script(program, shell)

@@ -22,9 +22,14 @@ def doctor(session: Session) -> int:
     exit code is 5 when anything is [FAIL]. Nothing is contacted over a network.
     """
     from dis_command.machine_checks import machine_checks
+    from dis_command.service_checks import service_checks
     from dis_command.store_checks import store_checks
 
-    checks = [*store_checks(session), *machine_checks(session.environment)]
+    checks = [
+        *store_checks(session),
+        *machine_checks(session.environment),
+        *service_checks(session.environment),
+    ]
     if session.as_json:
         session.print_document({"schema_version": 1, "checks": [vars(check) for check in checks]})
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dis_command import completion
 from dis_command.command import command, json_option, pass_session
 from dis_command.lazy_group import LazyCommand, LazyGroup
 from dis_command.session import Session
@@ -37,7 +38,7 @@ def environment() -> None:
     "show",
     examples=("dis environment show .venv/bin/python", "dis environment show 1a2b3c4d --json"),
 )
-@click.argument("what", metavar="REF|PYTHON")
+@click.argument("what", metavar="REF|PYTHON", shell_complete=completion.references)
 @json_option
 @pass_session
 def show(session: Session, what: str) -> int:

@@ -6,13 +6,20 @@ from dis_command.command import command, json_option, pass_session
 from dis_command.session import Session
 
 _EXIT_CODES, _ERRORS = "exit-codes", "errors"
+# How alike a word must be to a topic, from 0 to 1, to have been meant.
+_CLOSENESS = 0.75
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del param
     program = ctx.find_root().command
     names = program.list_commands(ctx) if isinstance(program, click.Group) else []
-    return [name for name in (_EXIT_CODES, _ERRORS, *names) if name.startswith(incomplete)]
+    codes: list[str] = []
+    if incomplete.startswith("E"):
+        from dis_command.error_codes import error_kinds
+
+        codes = [kind.code for kind in error_kinds()]
+    return [name for name in (_EXIT_CODES, _ERRORS, *names, *codes) if name.startswith(incomplete)]
 
 
 @command(
@@ -66,6 +73,8 @@ def _print_topic(session: Session, words: tuple[str, ...]) -> bool:
 
 def _context_of(words: tuple[str, ...]) -> click.Context:
     context = click.get_current_context().find_root()
+    if len(words) == 1:
+        _refuse_nearly_a_topic(words[0], context)
     for word in words:
         group = context.command
         if not isinstance(group, click.Group):
@@ -74,6 +83,16 @@ def _context_of(words: tuple[str, ...]) -> click.Context:
         assert found is not None  # noqa: S101 - `resolve_command` refuses what is not there
         context = click.Context(found, info_name=name, parent=context)
     return context
+
+
+def _refuse_nearly_a_topic(word: str, context: click.Context) -> None:
+    from difflib import get_close_matches
+
+    program = context.command
+    if isinstance(program, click.Group) and word in program.list_commands(context):
+        return
+    if close := get_close_matches(word, (_EXIT_CODES, _ERRORS), n=1, cutoff=_CLOSENESS):
+        raise click.UsageError(f"No topic has the name {word!r}. Did you mean {close[0]!r}?")
 
 
 def _print_errors(session: Session) -> None:

@@ -61,10 +61,13 @@ def init(
     from dis_derivations.lock.readiness import remaining_work
     from dis_derivations.manifest.initial import choose_model, encode, initial_manifest
     from dis_derivations.runs.output_file import write_file
+    from dis_derivations.sources.hub_repository import check_repository_name
     from dis_derivations.sources.published_model import published_model
 
     if model_revision is not None and model_id is None:
         raise click.UsageError("--model-revision is of a model on a hub: give --model-id as well")
+    if model_id is not None:
+        check_repository_name(model_id)
     model = choose_model(model_dir, model_id, model_revision, working_directory=Path.cwd())
     if model.directory is None and model.repository is not None and model.revision is not None:
         published = published_model(model.repository, model.revision)

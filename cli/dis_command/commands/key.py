@@ -102,7 +102,7 @@ def list_(session: Session) -> None:
 
 
 @command("show", examples=("dis key show laptop", "dis key show laptop --setting"))
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=completion.keys)
 @click.option("--setting", is_flag=True, help="Print the lines of config.toml that trust the key.")
 @json_option
 @pass_session
@@ -153,7 +153,7 @@ def import_(session: Session, name: str, file: Path, passphrase_file: Path | Non
 
 
 @command("remove", examples=("dis key remove farm", "dis key remove laptop --yes"))
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=completion.keys)
 @yes_option
 @json_option
 @pass_session

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dis_command import completion
 from dis_command.command import command, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 @command("ls", examples=("dis ls first", "dis ls -l -r first", "dis ls 1a2b3c4d model"))
 @ref_argument()
-@click.argument("path", required=False, default="", metavar="[PATH]")
+@click.argument(
+    "path", required=False, default="", metavar="[PATH]", shell_complete=completion.contents
+)
 @click.option("-l", "--long", is_flag=True, help="Print sizes, and whose file it is.")
 @click.option("-r", "--recursive", is_flag=True, help="Print all files below PATH.")
 @json_option

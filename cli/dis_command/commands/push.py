@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dis_command import completion
 from dis_command.command import command, dry_run_option, json_option, pass_session, ref_argument
 from dis_command.session import Session
 
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
     default="closure",
     help="The whole, or the model alone as an image with its files below /models.  [default: closure]",
 )
-@click.option("--base", metavar="REF", help="Put that image on this one of the store.")
+@click.option(
+    "--base",
+    metavar="REF",
+    shell_complete=completion.references,
+    help="Put that image on this one of the store.",
+)
 @click.option("--outputs-only", is_flag=True, help="Send the object alone, with what it refers to.")
 @click.option(
     "--mount-from",

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @command("sign", examples=("dis sign first", "dis sign first --key laptop --output first.claims"))
 @ref_argument()
 @click.option(
-    "--key", "key_name", metavar="NAME", help="Sign with this key; without it, the only one."
+    "--key",
+    "key_name",
+    metavar="NAME",
+    shell_complete=completion.keys,
+    help="Sign with this key; without it, the only one.",
 )
 @passphrase_file_option
 @click.option(

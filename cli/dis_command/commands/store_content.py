@@ -55,7 +55,7 @@ def add(
     Each PATH becomes an object, and its path in the store is printed. Symlinks,
     devices, empty directories and names that do not work everywhere are refused.
     With --adopt the files move into the store: they are gone from PATH once the
-    store has them safely.
+    store has them safely, and the object is kept under a name in any case.
     """
     from dis_command.planned_content import show_additions
     from dis_command.upkeep import adding
@@ -84,9 +84,13 @@ def add(
                 )
             added.append((path, digest, taken))
             session.say(f"note: {taken}")
-            if name is not None:
-                store.set_root(name, Root(digest, label=str(path.name)))
-        if name is None:
+            # What was moved may be the only copy: no collection shall take it before somebody has thought of a name.
+            kept = f"adopted.{digest[:8]}" if adopt and name is None else name
+            if kept is not None:
+                store.set_root(kept, Root(digest, label=str(path.name)))
+            if kept != name:
+                session.say(f"note: kept as {kept}; let go of it: dis root remove {kept}")
+        if name is None and not adopt:
             _say_unrooted(session)
         session.print_result(
             lambda: [_added(store, *each) for each in added],
@@ -116,7 +120,13 @@ def _say_unrooted(session: Session) -> None:
     ),
 )
 @ref_argument("refs", "REF...", nargs=-1, required=True)
-@click.option("--output", metavar="FILE", default=_STREAM, help="Where to.  [default: stdout]")
+@click.option(
+    "--output",
+    metavar="FILE",
+    default=_STREAM,
+    shell_complete=completion.files,
+    help="Where to.  [default: stdout]",
+)
 @click.option("--zstd", is_flag=True, help="Compress; a FILE that ends in .zst always is.")
 @click.option("--after", metavar="HEX", help="Go on after this file, where an import broke off.")
 @force_option

@@ -1,10 +1,10 @@
 """One picture of the work, as lines that fit a terminal. Pure: the same state and size give the same lines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dis_command.progress.amounts import BYTES, amount_text, time_text
-from dis_command.progress.display_width import cut, settled
+from dis_command.progress.display_width import cut, display_width, settled
 from dis_command.progress.lines import figures
 from dis_command.progress.tracking import Task, Work
 from dis_command.terminal import one_line, size_text
@@ -12,7 +12,7 @@ from dis_derivations.realisation.events import Measure
 
 FRAMES_PER_SECOND = 10
 _LONGEST_NAME, _SHORTEST_NAME = 40, 12
-_BAR, _WIDTH_FOR_BAR = 16, 72
+_BAR = 16
 _BOLD, _DIM, _CYAN, _YELLOW = "1", "2", "36", "33"
 _GAP = "  "
 
@@ -98,15 +98,20 @@ def _task(task: Task, now: float, columns: int, style: Style) -> list[tuple[str,
     turn = int((now - task.since) * FRAMES_PER_SECOND) % len(style.spinner)
     name = cut(_shown(task.subject), name_room, style.ellipsis)
     parts = [(f"{style.spinner[turn]} {name}", _CYAN)]
-    share = task.share
-    if share is not None and columns >= _WIDTH_FOR_BAR:
-        parts.append((_bar(share), ""))
     numbers = figures(task, now)
-    parts += [(number, "") for number in numbers]
     if task.remaining(now) is None:
-        parts.append((time_text(now - task.since), ""))
+        numbers = [*numbers, time_text(now - task.since)]
+    share = task.share
+    # A bar says nothing that the figures do not say, so it is the first to go where they need the room.
+    if share is not None and _width([parts[0][0], _bar(share), *numbers]) < columns:
+        parts.append((_bar(share), ""))
+    parts += [(number, "") for number in numbers]
     parts += [(_shown(text), _DIM) for text in dict.fromkeys((task.doing, task.text)) if text]
     return _spaced(parts)
+
+
+def _width(texts: Sequence[str]) -> int:
+    return sum(map(display_width, texts)) + len(_GAP) * (len(texts) - 1)
 
 
 def _shown(text: str) -> str:

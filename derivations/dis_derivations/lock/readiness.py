@@ -25,7 +25,7 @@ def _refusals(loaded: LoadedManifest) -> Iterator[DisError]:
         sizes = {plan.group.name: plan.size for plan in plan_lock(loaded)}
         preflight.check_memory(sizes.get(WEIGHTS, 0), loaded.document)
 
-    checks: tuple[Callable[[], None], ...] = (
+    checks: tuple[Callable[[], object], ...] = (
         lambda: preflight.check_manifest(loaded.document),
         lambda: preflight.check_model(loaded, ask_hub=True),
         check_lock,

@@ -53,6 +53,10 @@ _REBUILT_FOR = {"run": "generation"}
 _LONGEST_BASE_NAME = 100
 
 
+def _is_generation(derivation: Derivation) -> bool:
+    return derivation.builder == "generation"
+
+
 @dataclass(frozen=True)
 class ManifestBuild:
     """A locked and compiled manifest, ready to be realised in one store; `close` it.
@@ -60,6 +64,7 @@ class ManifestBuild:
     Attributes:
         confinement: Where builds are made that may not use the network; None where they may.
         in_image: Whether the engine runs in a container.
+        interpreter: The Python of an engine that runs in a process of its own outside of one.
     """
 
     store: Store
@@ -70,6 +75,7 @@ class ManifestBuild:
     realiser: Realiser = field(repr=False)
     confinement: "ConfinedProcess | None" = field(default=None, repr=False)
     in_image: bool = False
+    interpreter: Path | None = None
 
     @classmethod
     def prepare(
@@ -152,7 +158,10 @@ class ManifestBuild:
             keep_going=request.keep_going,
             reporter=reporter,
         )
-        return cls(store, loaded, used_lock, graph, request, realiser, confinement, in_image)
+        interpreter = None if found is None else found.interpreter
+        return cls(
+            store, loaded, used_lock, graph, request, realiser, confinement, in_image, interpreter
+        )
 
     def realise(self) -> RealisedTarget:
         """Build what is missing of the target.
@@ -161,7 +170,7 @@ class ManifestBuild:
             UnfitEnvironmentError: This machine cannot; nothing was built.
             DisError: A build failed or was interrupted.
         """
-        self._missing()
+        self._check_coming_model(self._missing())
         return self._as_target(self.realiser)
 
     def finished(self) -> RealisedTarget | None:
@@ -236,16 +245,46 @@ class ManifestBuild:
         missing = [each for each in self.realiser.missing(self._target) if each not in given]
         builds = [self.graph.derivations[digest] for digest in missing]
         builds += [self._subject] * self.request.rebuilds
-        preflight.check_room(self.store, sum(map(self._arriving_bytes, builds)))
-        if any(build.builder == "generation" for build in builds):
+        preflight.check_room(
+            self.store,
+            sum(map(self._arriving_bytes, builds)),
+            files=sum(len(self._arriving(build)) for build in builds),
+            builds=len(builds),
+        )
+        if any(map(_is_generation, builds)):
             if self.in_image:
                 preflight.check_docker()
             preflight.check_memory(
                 loaded_size(self.store, self._derivation("weights")), self.loaded.document
             )
-        if self.graph.targets.get("config") in missing:
+        config = self._config
+        if config in missing:
             preflight.check_model(self.loaded)
+        elif config is not None and config not in given and any(map(_is_generation, builds)):
+            self._check_known_model(config)
         return missing
+
+    @property
+    def _config(self) -> Digest | None:
+        """The derivation of the configuration where it is files; what a GGUF file is, its header tells."""
+        config = self.graph.targets.get("config")
+        return config if config is not None and self.graph.derivations[config].fixed_files else None
+
+    def _check_coming_model(self, missing: Collection[Digest]) -> None:
+        """Fetch the configuration before all else: it may save the fetching of weights that nothing here can load."""
+        config = self._config
+        if config is None or config not in missing or preflight.check_model(self.loaded):
+            return
+        if any(_is_generation(self.graph.derivations[digest]) for digest in missing):
+            self._check_stored_model(config)
+
+    def _check_known_model(self, config: Digest) -> None:
+        if not self.realiser.missing(config):
+            self._check_stored_model(config)
+
+    def _check_stored_model(self, config: Digest) -> None:
+        stored = self.realiser.realised(config).outputs["out"]
+        preflight.check_stored_model(self.store, stored, self.loaded.document)
 
     def _derivation(self, name: str) -> Derivation:
         return self.graph.derivations[self.graph.target(name)]
@@ -257,12 +296,15 @@ class ManifestBuild:
         return PlannedBuild(derivation.name, derivation.builder, digest, arriving, origin)
 
     def _arriving_bytes(self, derivation: Derivation) -> int:
-        """Return the bytes of the files that the store does not have yet under any name."""
-        return sum(
-            file["size"]
+        return sum(file["size"] for file in self._arriving(derivation))
+
+    def _arriving(self, derivation: Derivation) -> list[Mapping[str, Any]]:
+        """Return the files that the store does not have yet under any name."""
+        return [
+            file
             for file in derivation.fixed_files or ()
             if not self.store.has_content(Sha256(file["sha256"]))
-        )
+        ]
 
     def _as_target(self, realiser: Realiser) -> RealisedTarget:
         realised: Realised = realiser.realise(self._target)

@@ -20,6 +20,7 @@ from dis_derivations.manifest.loading import LoadedManifest
 from dis_derivations.realisation.memory import available_memory
 from dis_derivations.realisation.target import TargetRequest
 from dis_store import Store, strict_json
+from dis_store.digest import Digest
 from dis_store.errors import (
     DisError,
     DiskFullError,
@@ -31,6 +32,8 @@ from dis_store.errors import (
 
 # What a build needs beside its inputs: room for results, logs and the index.
 _WORKING_BYTES = 64 * 2**20
+# An output and a log, each with directory, manifest and file; the derivation; the record of the build, its directory.
+_FILES_OF_A_BUILD = 9
 _CONFIG_BYTES = 1 << 20
 # The reference engine holds weights once as integers of up to 8 bytes where the checkpoint has 2; vLLM reads a file
 # while it fills what it computes with.
@@ -115,8 +118,13 @@ def check_target(request: TargetRequest) -> None:
     """
     target = request.target
     if target not in TARGETS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(target, TARGETS, n=1)
         raise InvalidInputError(
-            f"no manifest has a target {target!r}", cause=f"targets are {', '.join(TARGETS)}"
+            f"no manifest has a target {target!r}",
+            cause=f"targets are {', '.join(TARGETS)}",
+            hint=f"did you mean {close[0]}?" if close else None,
         )
     if not request.verify_digests and target != "run":
         raise InvalidInputError(
@@ -140,7 +148,7 @@ def check_plannable(request: TargetRequest) -> None:
         )
 
 
-def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> None:
+def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> bool:
     """Refuse a model that no engine here supports, from its configuration alone, before its weights are read.
 
     A configuration that is not at hand, or cannot be read, is left to the lock to refuse.
@@ -149,6 +157,9 @@ def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> None:
         loaded: The manifest.
         ask_hub: Whether a hub may be asked for the configuration as it is now, because nothing is locked yet.
 
+    Returns:
+        Whether a configuration was looked at, or need not be.
+
     Raises:
         UnfitEnvironmentError: Names what is not supported.
         InvalidInputError: The configuration is malformed.
@@ -156,7 +167,8 @@ def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> None:
     from dis_derivations.engines.reference.families import check_supported
 
     if loaded.document["runtime"]["execution"]["backend"] != REFERENCE.name:
-        return  # what another engine supports, only that engine knows
+        return True  # what another engine supports, only that engine knows
+    looked_at = False
     for group in artifact_groups(loaded):
         # Where neither is said, the configuration is not looked for in a directory.
         if group.name != CONFIG or not (group.files or group.found):
@@ -167,6 +179,29 @@ def check_model(loaded: LoadedManifest, *, ask_hub: bool = False) -> None:
             config = _published_configuration(group) if ask_hub else None
         if config:
             check_supported(config)
+            looked_at = True
+    return looked_at
+
+
+def check_stored_model(store: Store, config: Digest, document: Mapping[str, Any]) -> None:
+    """Refuse a model that no engine here supports, from the configuration in the store.
+
+    Args:
+        store: Where it is.
+        config: The object of the configuration; without a `config.json` nothing is refused.
+        document: The manifest, for its engine.
+
+    Raises:
+        UnfitEnvironmentError: Names what is not supported.
+        InvalidInputError: The configuration is malformed.
+    """
+    from dis_derivations.engines.reference.families import check_supported
+
+    if document["runtime"]["execution"]["backend"] != REFERENCE.name:
+        return  # what another engine supports, only that engine knows
+    for file in store.files(config):
+        if file.path == "config.json" and (found := _configuration(file.real.parent)):
+            check_supported(found)
 
 
 def _published_configuration(group: ArtifactGroup) -> Mapping[str, Any] | None:
@@ -225,12 +260,14 @@ def check_docker() -> None:
         ) from error
 
 
-def check_room(store: Store, arriving: int) -> None:
+def check_room(store: Store, arriving: int, *, files: int, builds: int = 0) -> None:
     """Refuse when the disk of the store cannot hold what comes.
 
     Args:
         store: Where it goes.
         arriving: The bytes that are to be read or fetched.
+        files: How many files have these bytes.
+        builds: How many builds there are to do; each leaves a few small files at least.
 
     Raises:
         UnfitEnvironmentError: Says how much is needed and how much there is.
@@ -246,6 +283,7 @@ def check_room(store: Store, arriving: int) -> None:
             cause=f"the store is {store.path}",
             hint=store.advice_for_room(needed - free),
         )
+    store.check_inodes(files + _FILES_OF_A_BUILD * builds)
 
 
 def check_memory(weights: int, document: Mapping[str, Any]) -> None:

@@ -100,6 +100,18 @@ class CredentialStore:
         helper = helper or config.get("credsStore")
         return None if not helper else self._ask_helper(str(helper), key)
 
+    def places(self) -> list[str]:
+        """Return the registries that the file has a password for, or a program that keeps it; no program is asked.
+
+        Raises:
+            InvalidInputError: The file is malformed.
+        """
+        config = self._read()
+        keys = [key for name in ("auths", "credHelpers") for key in _member(config, name)]
+        hosts = sorted({DOCKER_HUB if key == _HUB_KEY else key for key in keys})
+        helper = config.get("credsStore")
+        return [*hosts, *([f"those that docker-credential-{helper} knows"] if helper else [])]
+
     def realms(self, host: str) -> frozenset[Origin]:
         """Return the other servers that may be told the password for a registry.
 

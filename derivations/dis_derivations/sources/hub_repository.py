@@ -30,6 +30,19 @@ class HubFile:
     sha256: Sha256 | None
 
 
+def check_repository_name(name: str) -> None:
+    """Refuse what no repository of a hub can be called.
+
+    Raises:
+        InvalidInputError: It is such a thing.
+    """
+    if not _NAME.fullmatch(name) or {".", ".."} & set(name.split("/")):
+        raise InvalidInputError(
+            f"{name[:100]!r} is not the name of a repository",
+            cause="it is ORGANISATION/MODEL, of letters, digits, '.', '-' and '_'",
+        )
+
+
 class HubRepository:
     """A repository at a revision. Each thing is asked once, when it is needed.
 
@@ -45,11 +58,7 @@ class HubRepository:
     """
 
     def __init__(self, settings: HubSettings, name: str, revision: str) -> None:
-        if not _NAME.fullmatch(name) or {".", ".."} & set(name.split("/")):
-            raise InvalidInputError(
-                f"{name[:100]!r} is not the name of a repository",
-                cause="it is ORGANISATION/MODEL, of letters, digits, '.', '-' and '_'",
-            )
+        check_repository_name(name)
         self._settings = settings
         self.name = name
         self.revision = revision

@@ -90,14 +90,24 @@ def _check_endpoint(endpoint: str) -> None:
         )
 
 
+def token_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where `hf auth login` leaves a token, whether there is one or not."""
+    named = environment.get("HF_TOKEN_PATH")
+    return _expanded(named) if named else _home(environment) / "token"
+
+
 def _cache(environment: Mapping[str, str]) -> Path:
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(name):
             return _expanded(environment[name])
+    return _home(environment) / "hub"
+
+
+def _home(environment: Mapping[str, str]) -> Path:
     home = environment.get("HF_HOME")
     if not home:
         home = os.path.join(environment.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")  # noqa: PTH118 - `~` is expanded below
-    return _expanded(home) / "hub"
+    return _expanded(home)
 
 
 def _expanded(path: str) -> Path:

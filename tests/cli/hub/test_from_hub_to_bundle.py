@@ -163,6 +163,24 @@ def test_a_model_that_no_engine_runs_is_refused_before_its_weights_are_fetched(
     assert hub.requests("", "cdn") == []
 
 
+def test_a_locked_model_that_no_engine_runs_is_refused_when_its_configuration_is_here(
+    dis: Dis, hub: Hub, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Locking asks for no engine, so the lock may be that of such a model; its weights stay where they are."""
+    move_branch(hub, **{"config.json": b'{"model_type": "mamba"}'})
+    assert dis("lock", manifest, "--no-fetch").code == 0
+    hub.seen.clear()
+    for store in ("empty-store", "another-store"):
+        monkeypatch.setenv("DIS_STORE", str(tmp_path / store))
+        outcome = dis("realize", manifest, "-q", "-j", "1")
+        outcome.check_one_block()
+        assert outcome.code == 5
+        assert "model_type 'mamba'" in outcome.err
+        assert dis("realize", manifest, "--dry-run").code == 5
+    assert [each for each in hub.seen if "model.safetensors" in str(each)] == []
+    make_writable(tmp_path / "another-store")
+
+
 def test_a_declared_digest_that_the_hub_does_not_have_is_refused_before_it_is_fetched(
     dis: Dis, hub: Hub, manifest: Path
 ) -> None:

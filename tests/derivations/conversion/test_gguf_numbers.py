@@ -1,5 +1,6 @@
 """The numbers of GGUF tensors: each is what its block means, rounded to single precision once, then to bfloat16."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from dis_derivations.conversion.gguf_numbers import dequantised, row_blocks
 from dis_store.errors import IntegrityError
 from gguf_blocks import DECODERS, HALVES, single
 
+PAGE = (Path(__file__).parents[3] / "docs/internals/formats/gguf.md").read_text("utf-8")
 BY_NAME = {found.name: found for found in FORMATS.values()}
 
 
@@ -50,6 +52,20 @@ def test_every_number_is_the_exact_one_rounded_once(name: str, data: st.DataObje
 
 def test_every_format_that_is_known_has_a_test() -> None:
     assert set(DECODERS) == set(BY_NAME)
+
+
+def test_the_worked_example_of_the_page_is_what_is_computed() -> None:
+    """By exact fractions, and by what converts."""
+    written = [
+        bytes.fromhex(" ".join(block))
+        for block in re.findall(r"\n\n    ([0-9a-f ]{30,})(?:\n    ([0-9a-f ]+))?\n\n", PAGE)
+    ]
+    block, stated = written
+    exact = np.array([float(number) for number in DECODERS["Q4_1"](block)])
+    assert exact[15] == exact[16] == 0.500732421875
+    assert rounded_bytes(exact, "BF16") == stated
+    found = dequantised(np.frombuffer(block, np.uint8)[None], "Q4_1")
+    assert rounded_bytes(found.astype(np.float64), "BF16") == stated
 
 
 def a_tensor(

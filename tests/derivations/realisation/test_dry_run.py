@@ -94,7 +94,8 @@ def test_a_rebuild_is_planned_although_the_result_is_known(store: Store, config:
 
 
 def test_an_unknown_target_and_a_bad_name_are_refused_in_a_plan(store: Store, config: Path) -> None:
-    with pytest.raises(InvalidInputError, match="no manifest has a target 'runn'"):
+    with pytest.raises(InvalidInputError, match="no manifest has a target 'runn'") as refused:
         plan(store, config, target="runn")
+    assert refused.value.hint == "did you mean run?"
     with pytest.raises(InvalidInputError, match="the root name"):
         plan(store, config, root="a/b")
