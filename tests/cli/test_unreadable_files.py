@@ -131,3 +131,19 @@ def test_reindex_sets_a_file_that_cannot_be_read_aside_and_keeps_the_rest(
     assert "Input/output error" in outcome.out
     assert not spoilt.exists()
     assert any((own_store.store / "quarantine").iterdir())
+
+
+@pytest.mark.parametrize("adopt", [False, True])
+def test_a_file_to_be_added_that_cannot_be_read_is_named_and_stays(
+    own_store: Realised, unreadable: Unreadable, tmp_path: Path, adopt: bool
+) -> None:
+    source = tmp_path / "model" / "only.bin"
+    source.parent.mkdir()
+    source.write_bytes(b"the only copy" * 1000)
+    outcome = unreadable(source, "store", "add", *["--adopt"][:adopt], str(source.parent))
+    assert outcome.code == DAMAGED, outcome.err
+    outcome.check_one_block()
+    assert str(source) in outcome.err
+    assert source.read_bytes() == b"the only copy" * 1000
+    assert source.stat().st_mode & 0o200
+    assert audit(own_store.store) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditing import audit
-from dis_store import InvalidInputError, Store, add_path
+from dis_store import Digest, InvalidInputError, Root, Store, add_path
 from trees import Blob, write_tree
 
 
@@ -128,3 +128,33 @@ def test_the_store_does_not_swallow_itself(store: Store, tmp_path: Path, adopt: 
         with pytest.raises(InvalidInputError, match="the store"):
             add_path(store, path, adopt=adopt)
     assert store.verify().ok
+
+
+@pytest.mark.parametrize("adopt", [False, True])
+def test_an_object_can_get_a_root_before_a_file_that_moves_loses_its_name(
+    store: Store, model: Path, adopt: bool
+) -> None:
+    seen: list[tuple[Digest, bool]] = []
+
+    def keep(digest: Digest) -> None:
+        store.set_root("kept", Root(digest))
+        seen.append((digest, (model / "a.bin").exists() and (model / "sub" / "tool").exists()))
+
+    digest = add_path(store, model, adopt=adopt, keep=keep)
+    assert seen == [(digest, True)]
+    store.collect_garbage()
+    assert audit(store.path) == []
+    assert store.is_valid(digest)
+
+
+def test_files_stay_where_they_are_when_their_object_gets_no_root(
+    store: Store, model: Path
+) -> None:
+    def fail(_digest: Digest) -> None:
+        raise InvalidInputError("no root for it")
+
+    with pytest.raises(InvalidInputError, match="no root for it"):
+        add_path(store, model, adopt=True, keep=fail)
+    assert (model / "a.bin").read_bytes() == b"a" * 5000
+    assert add_path(store, model, adopt=True) == write_tree(store, OBJECT)
+    assert audit(store.path) == []

@@ -71,6 +71,11 @@ def add(
             show_additions(session, store, paths, adopt=adopt)
             return
         for path in paths:
+
+            def keep(digest: "Digest", label: str = path.name) -> None:
+                if (root := _root_name(digest, name, adopt=adopt)) is not None:
+                    store.set_root(root, Root(digest, label=label))
+
             with session.reporting() as reporter, adding(reporter) as progress:
                 # More than there are processors: some of them always wait for the disk.
                 taken = Taken()
@@ -81,21 +86,24 @@ def add(
                     jobs=2 * job_count(None),
                     progress=progress,
                     on_file=taken.add,
+                    keep=keep,
                 )
             added.append((path, digest, taken))
             session.say(f"note: {taken}")
-            # What was moved may be the only copy: no collection shall take it before somebody has thought of a name.
-            kept = f"adopted.{digest[:8]}" if adopt and name is None else name
-            if kept is not None:
-                store.set_root(kept, Root(digest, label=str(path.name)))
-            if kept != name:
-                session.say(f"note: kept as {kept}; let go of it: dis root remove {kept}")
+            root = _root_name(digest, name, adopt=adopt)
+            if root != name:
+                session.say(f"note: kept as {root}; let go of it: dis root remove {root}")
         if name is None and not adopt:
             _say_unrooted(session)
         session.print_result(
             lambda: [_added(store, *each) for each in added],
             lambda: "\n".join(str(store.object_path(digest)) for _, digest, _ in added),
         )
+
+
+def _root_name(digest: "Digest", name: str | None, *, adopt: bool) -> str | None:
+    # What was moved may be the only copy: no collection shall take it before somebody has thought of a name.
+    return f"adopted.{digest[:8]}" if adopt and name is None else name
 
 
 def _added(store: "Store", path: Path, digest: "Digest", taken: Taken) -> dict[str, object]:

@@ -31,6 +31,10 @@ def _untold(_file: WrittenFile) -> None:
     """Let a file go by."""
 
 
+def _unkept(_digest: Digest) -> None:
+    """Let the object be garbage until somebody gives it a root."""
+
+
 @dataclass(frozen=True)
 class _Source:
     """A file to be added.
@@ -83,6 +87,7 @@ def add_path(
     jobs: int = 1,
     progress: Progress | None = None,
     on_file: Callable[[WrittenFile], None] = _untold,
+    keep: Callable[[Digest], None] = _unkept,
 ) -> Digest:
     """Make an object of a file, which keeps its name, or of all that is in a directory.
 
@@ -94,6 +99,8 @@ def add_path(
         jobs: How many files are read at a time.
         progress: Told of the bytes that are read, from several threads.
         on_file: Told of each file when it is in the object, and how it came there; from several threads.
+        keep: Called with the object when it is in the store, and before a file that moves loses its first name: what
+            gets a root here has one from the moment in which it is the only copy.
 
     Raises:
         InvalidInputError: Something there is neither a regular file nor a directory, is empty, cannot be read or
@@ -105,7 +112,7 @@ def add_path(
     size = sum(each.size for each in sources)
     on_bytes = counter(progress, size)
     if adopt:
-        return _adopt_all(store, path, sources, jobs, on_bytes, on_file)
+        return _adopt_all(store, path, sources, jobs, on_bytes, on_file, keep)
     with store.new_tree(expected_bytes=size, expected_files=len(sources)) as tree:
         _at_once(
             sources,
@@ -114,7 +121,9 @@ def add_path(
             ),
             jobs,
         )
-        return tree.register()
+        digest = tree.register()
+        keep(digest)
+        return digest
 
 
 def _survey(store: Store, path: Path) -> list[_Source]:
@@ -222,6 +231,7 @@ def _adopt_all(
     jobs: int,
     on_bytes: Callable[[int], None],
     on_file: Callable[[WrittenFile], None],
+    keep: Callable[[Digest], None],
 ) -> Digest:
     _check_removable(path, sources)
     adopted: list[Adopted] = []
@@ -235,12 +245,13 @@ def _adopt_all(
                 jobs,
             )
             digest = tree.register()
-            for each in adopted:
-                on_file(each.written)
     except BaseException:
         for each in adopted:
             restore(each.source, each.before)
         raise
+    for each in adopted:
+        on_file(each.written)
+    keep(digest)
     _give_up(store, path, digest, adopted)
     return digest
 

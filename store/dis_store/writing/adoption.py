@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dis_store.environment import reading
 from dis_store.errors import BuildError, IntegrityError
 from dis_store.hashing import always, hash_content, uncounted
 from dis_store.integrity.inspection import hash_file
@@ -63,6 +64,7 @@ def adopt(
     Raises:
         InvalidInputError: It is no regular file, or cannot be read.
         BuildError: Another program has it open for writing, or it changed while it was read.
+        IntegrityError: The disk does not give what is in it.
     """
     with open_source(source) as opened:
         before = os.fstat(opened)
@@ -117,7 +119,8 @@ def _link(
             cause="another program has it open for writing",
             hint="stop the program that writes to it, and try again",
         )
-    content = hash_content(opened, on_bytes=on_bytes, spare=spare)
+    with reading(source):
+        content = hash_content(opened, on_bytes=on_bytes, spare=spare)
     refuse_change(source, before, os.fstat(opened), content.size)
     inode = (before.st_dev, before.st_ino)
     try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from dis_store.environment import reading
 from dis_store.errors import BuildError, InvalidInputError
 from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, always, hash_content, uncounted
 from dis_store.platform_linux import clone_file, copy_range, start_writeback, write_all
@@ -50,6 +51,7 @@ def copy_and_hash(
     source: int,
     target: int,
     *,
+    path: Path,
     on_bytes: Callable[[int], None] = uncounted,
     spare: Callable[[], bool] = always,
 ) -> tuple[Content, Way]:
@@ -57,10 +59,13 @@ def copy_and_hash(
 
     The blocks are shared where the file system can, copied by the kernel where it can, and copied by
     hand elsewhere. What is hashed is always read from `target`, and `on_bytes` is told of each piece.
+
+    Raises:
+        IntegrityError: The disk does not give what is in `source`; the message names `path`.
     """
     if clone_file(source, target):
         return hash_content(target, on_bytes=on_bytes, spare=spare), "reflink"
-    copier = _Copier(source, target)
+    copier = _Copier(source, target, path)
     hasher = ContentHasher(spare=spare)
     position = 0
     try:
@@ -79,23 +84,37 @@ def copy_and_hash(
 class _Copier:
     """Copies a file piece by piece, by the kernel as long as it can."""
 
-    def __init__(self, source: int, target: int) -> None:
+    def __init__(self, source: int, target: int, path: Path) -> None:
         self._source = source
         self._target = target
+        self._path = path
         self.way: Way = "copy_file_range"
 
     def step(self) -> int:
         """Copy a piece; return its bytes, 0 at the end."""
         if self.way == "copy_file_range":
-            if copied := copy_range(self._source, self._target, CHUNK_BYTES):
+            if copied := self._by_the_kernel():
                 return copied
             # The end; or a file system of which the kernel copies nothing.
-            data = os.read(self._source, CHUNK_BYTES)
+            data = self._read()
             self.way = "copy" if data else self.way
         else:
-            data = os.read(self._source, CHUNK_BYTES)
+            data = self._read()
         write_all(self._target, data)
         return len(data)
+
+    def _by_the_kernel(self) -> int | None:
+        try:
+            return copy_range(self._source, self._target, CHUNK_BYTES)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            # The kernel does not say which of the two files it was; a read and a write do.
+            return None
+
+    def _read(self) -> bytes:
+        with reading(self._path):
+            return os.read(self._source, CHUNK_BYTES)
 
 
 def refuse_change(path: Path, before: os.stat_result, after: os.stat_result, size: int) -> None:

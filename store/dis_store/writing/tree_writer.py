@@ -183,7 +183,7 @@ class TreeWriter:
         Raises:
             InvalidInputError: The source is missing, unreadable, a symlink or no regular file.
             BuildError: The source changed while it was read.
-            IntegrityError: The source is not what was expected.
+            IntegrityError: The source is not what was expected, or the disk does not give what is in it.
         """
         expected = _Expected(path, size, sha256)
         with open_source(source) as opened:
@@ -192,7 +192,9 @@ class TreeWriter:
                 raise expected.refusal(f"{source} has {before.st_size} bytes, not {size}")
             check_room(self._foundation, before.st_size)
             with self._new_file(path) as descriptor, reported(self._foundation.top):
-                content, way = copy_and_hash(opened, descriptor, on_bytes=on_bytes, spare=spare)
+                content, way = copy_and_hash(
+                    opened, descriptor, path=source, on_bytes=on_bytes, spare=spare
+                )
                 refuse_change(source, before, os.fstat(opened), content.size)
                 expected.check(content)
         if executable is None:
