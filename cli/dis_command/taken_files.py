@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 _WAYS = {
     "move": "moved",
     "reflink": "sharing blocks (reflink)",
-    "copy_file_range": "copied by the kernel (copy_file_range)",
     "copy": "copied",
 }
 _WITHOUT_WRITING = frozenset({"move", "reflink"})

@@ -2,14 +2,13 @@
 
 import hashlib
 import os
-import queue
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from blake3 import blake3
 
 from dis_store.digest import Digest, Sha256
+from dis_store.lane import Lane
 from dis_store.tensors.tensor_scan import Tensor, TensorScan
 
 # Long enough for the hashes, and so short that the memory of one piece is used for the next ones: a piece of 1 MiB is
@@ -17,7 +16,6 @@ from dis_store.tensors.tensor_scan import Tensor, TensorScan
 CHUNK_BYTES = 1 << 18
 # SHA-256 is the slowest of them; a thread for it pays from about here on.
 _THREAD_FROM_BYTES = 4 << 20
-_QUEUED_CHUNKS = 16
 
 
 def uncounted(_amount: int) -> None:
@@ -51,7 +49,7 @@ class ContentHasher:
         self._blake3 = blake3()
         self._sha256 = hashlib.sha256()
         self._scan = TensorScan()
-        self._for_sha256 = _Lane(self._sha256.update)
+        self._for_sha256 = Lane(self._sha256.update)
         self._spare = spare
         self._size = 0
 
@@ -77,56 +75,6 @@ class ContentHasher:
     def abandon(self) -> None:
         """Stop without a result."""
         self._for_sha256.abandon()
-
-
-class _Lane:
-    """Work on the chunks of a stream that goes on in a thread of its own from some chunk on.
-
-    Ctrl-C may strike anywhere in here. So nothing but `SimpleQueue` is used, whose calls happen or do not: a
-    `queue.Queue` that is interrupted may never again wake who waits for it.
-    """
-
-    def __init__(self, work: Callable[[bytes], object]) -> None:
-        self._work = work
-        self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # One token for each chunk that may wait, so that slow work does not fill the memory.
-        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
-
-    def take(self, chunk: bytes, *, threaded: bool) -> None:
-        if self._thread is None and threaded:
-            for _ in range(_QUEUED_CHUNKS):
-                self._room.put(None)
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-        if self._thread is None:
-            self._work(chunk)
-        else:
-            self._room.get()
-            self._chunks.put(chunk)
-
-    def _run(self) -> None:
-        while (chunk := self._chunks.get()) is not None:
-            try:
-                if self._failure is None:
-                    self._work(chunk)
-            except BaseException as error:  # noqa: BLE001 - raised again by `finish`, for whoever waits
-                self._failure = error
-            self._room.put(None)
-
-    def finish(self) -> None:
-        """Wait until all chunks were worked on."""
-        if self._thread is not None:
-            self._chunks.put(None)
-            self._thread.join()
-            self._thread = None
-        if self._failure is not None:
-            raise self._failure
-
-    def abandon(self) -> None:
-        """Let the thread end when it has done what waits for it; nobody waits for that."""
-        self._chunks.put(None)
 
 
 def hash_descriptor(

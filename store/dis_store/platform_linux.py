@@ -111,23 +111,6 @@ def is_open_for_writing(descriptor: int) -> bool | None:
     return False
 
 
-def copy_range(source: int, target: int, count: int) -> int | None:
-    """Let the kernel copy at most `count` bytes between the positions of two files.
-
-    Returns:
-        How many were copied; 0 at the end, and for files of /proc, whose size is 0 until they are read; None where the
-        kernel cannot.
-    """
-    if not hasattr(os, "copy_file_range"):
-        return None
-    try:
-        return os.copy_file_range(source, target, count)
-    except OSError as error:
-        if error.errno not in _UNSUPPORTED:
-            raise
-    return None
-
-
 def write_all(target: int, data: bytes) -> None:
     """Write all of `data`; the kernel may take less in one call."""
     view = memoryview(data)

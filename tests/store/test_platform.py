@@ -79,13 +79,13 @@ def test_a_real_error_while_copying_is_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fcntl.ioctl", fail)
-    monkeypatch.setattr(os, "copy_file_range", fail)
     (tmp_path / "source").write_bytes(b"content")
-    with (tmp_path / "source").open("rb") as source, (tmp_path / "target").open("wb") as target:
-        with pytest.raises(OSError, match="Input/output"):
-            platform_linux.clone_file(source.fileno(), target.fileno())
-        with pytest.raises(OSError, match="Input/output"):
-            platform_linux.copy_range(source.fileno(), target.fileno(), 10)
+    with (
+        (tmp_path / "source").open("rb") as source,
+        (tmp_path / "target").open("wb") as target,
+        pytest.raises(OSError, match="Input/output"),
+    ):
+        platform_linux.clone_file(source.fileno(), target.fileno())
 
 
 def test_a_write_that_the_kernel_cuts_short_goes_on(

@@ -14,7 +14,7 @@ from pathlib import Path
 from forked_commands import Caller, Ended
 
 _MAKING = frozenset(
-    {"copy_file_range", "fallocate", "fdatasync", "fsync", "ftruncate", "link", "linkat", "mkdir"}
+    {"fallocate", "fdatasync", "fsync", "ftruncate", "link", "linkat", "mkdir"}
     | {"ioctl", "mkdirat", "openat", "pwrite64", "rename", "renameat", "renameat2", "sendfile"}
     | {"symlink", "symlinkat", "write"}
 )

@@ -1,4 +1,4 @@
-"""Taking a copy of somebody's file: read once, hashed from what was stored, the source left alone."""
+"""Taking a copy of somebody's file: read once, the source left alone."""
 
 import contextlib
 import errno
@@ -11,10 +11,11 @@ from typing import Literal
 from dis_store.environment import reading
 from dis_store.errors import BuildError, InvalidInputError
 from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, always, hash_content, uncounted
-from dis_store.platform_linux import clone_file, copy_range, start_writeback, write_all
+from dis_store.lane import Lane
+from dis_store.platform_linux import clone_file, start_writeback, write_all
 
-Way = Literal["reflink", "copy_file_range", "copy", "move"]
-"""How a file came in: its blocks shared, copied by the kernel, copied by hand, or moved without a copy."""
+Way = Literal["reflink", "copy", "move"]
+"""How a file came in: its blocks shared, copied, or moved without a copy."""
 
 # Write-back begins after each of these, so that the disk works while we hash.
 WRITEBACK_BYTES = 32 << 20
@@ -57,64 +58,40 @@ def copy_and_hash(
 ) -> tuple[Content, Way]:
     """Fill the new file `target` with the content of `source`; return what was stored, and how.
 
-    The blocks are shared where the file system can, copied by the kernel where it can, and copied by
-    hand elsewhere. What is hashed is always read from `target`, and `on_bytes` is told of each piece.
+    The blocks are shared where the file system can; then what is hashed is read from `target`. Elsewhere each piece is
+    read once, written and hashed: `copy_file_range` copies through the same memory where blocks are not shared, takes
+    longer for it than a read and a write, and leaves the bytes to be read again for their digests.
+    `on_bytes` is told of each piece.
 
     Raises:
         IntegrityError: The disk does not give what is in `source`; the message names `path`.
     """
     if clone_file(source, target):
         return hash_content(target, on_bytes=on_bytes, spare=spare), "reflink"
-    copier = _Copier(source, target, path)
     hasher = ContentHasher(spare=spare)
+    # A thread of its own, which mostly waits: a disk whose queue is full would keep the hashes from going on.
+    writeback = Lane[int](lambda start: start_writeback(target, start, WRITEBACK_BYTES))
     position = 0
     try:
-        while count := copier.step():
-            hasher.update(os.pread(target, count, position))
-            position += count
-            on_bytes(count)
+        while piece := _read(source, path):
+            write_all(target, piece)
+            hasher.update(piece)
+            position += len(piece)
+            on_bytes(len(piece))
             if position % WRITEBACK_BYTES == 0:
-                start_writeback(target, position - WRITEBACK_BYTES, WRITEBACK_BYTES)
+                writeback.take(position - WRITEBACK_BYTES, threaded=True)
+        content = hasher.finish()
+        writeback.finish()
     except BaseException:
         hasher.abandon()
+        writeback.abandon()
         raise
-    return hasher.finish(), copier.way
+    return content, "copy"
 
 
-class _Copier:
-    """Copies a file piece by piece, by the kernel as long as it can."""
-
-    def __init__(self, source: int, target: int, path: Path) -> None:
-        self._source = source
-        self._target = target
-        self._path = path
-        self.way: Way = "copy_file_range"
-
-    def step(self) -> int:
-        """Copy a piece; return its bytes, 0 at the end."""
-        if self.way == "copy_file_range":
-            if copied := self._by_the_kernel():
-                return copied
-            # The end; or a file system of which the kernel copies nothing.
-            data = self._read()
-            self.way = "copy" if data else self.way
-        else:
-            data = self._read()
-        write_all(self._target, data)
-        return len(data)
-
-    def _by_the_kernel(self) -> int | None:
-        try:
-            return copy_range(self._source, self._target, CHUNK_BYTES)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            # The kernel does not say which of the two files it was; a read and a write do.
-            return None
-
-    def _read(self) -> bytes:
-        with reading(self._path):
-            return os.read(self._source, CHUNK_BYTES)
+def _read(source: int, path: Path) -> bytes:
+    with reading(path):
+        return os.read(source, CHUNK_BYTES)
 
 
 def refuse_change(path: Path, before: os.stat_result, after: os.stat_result, size: int) -> None:
