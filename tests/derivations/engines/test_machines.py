@@ -144,3 +144,16 @@ def test_numpy_without_optional_cpu_features_gives_the_same_bits(models: Path) -
     found = report(models, NPY_DISABLE_CPU_FEATURES=" ".join(optional))
     assert not set(optional) & set(found["cpu_features"])
     assert found["digests"] == GOLDEN
+
+
+def test_a_library_that_does_not_open_once_more_is_left_out_and_ends_no_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    openblas_or_skip()
+
+    def refuse(_path: str) -> None:
+        # The loader's errors have no number.
+        raise OSError("cannot open shared object file: Interrupted system call")
+
+    monkeypatch.setattr("ctypes.CDLL", refuse)
+    assert "kernel" not in describe_machine()["blas"]

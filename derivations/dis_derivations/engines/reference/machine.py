@@ -27,7 +27,11 @@ def describe_machine() -> dict[str, Any]:
 def loaded_openblas() -> dict[str, Any]:
     """Return kernel and threads of the OpenBLAS that this process uses; empty for another BLAS."""
     for path in _loaded_libraries("openblas"):
-        library = ctypes.CDLL(path)
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            # It is in use all the same; what cannot be observed of it ends no run.
+            continue
         for prefix in _PREFIXES:
             for suffix in _SUFFIXES:
                 name = getattr(library, f"{prefix}get_corename{suffix}", None)
