@@ -45,6 +45,7 @@ class LazyGroup(click.Group):
     Args:
         lazy: The commands by name, in the order of the help.
         examples: Command lines with which people begin.
+        absent: Commands that people may look for in vain, each with why it is not there and what to do instead.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class LazyGroup(click.Group):
         *args: Any,
         lazy: Mapping[str, LazyCommand],
         examples: Sequence[str] = (),
+        absent: Mapping[str, tuple[str, str]] | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("context_settings", CONTEXT)
         super().__init__(*args, **kwargs)
         self.lazy = lazy
         self.examples = tuple(examples)
+        self.absent = absent or {}
         self.params += global_options()
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
@@ -82,6 +85,11 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of a command line, or say which one may have been meant."""
         name = args[0]
+        if name in self.absent:
+            from dis_command.errors import WrongUsageError
+
+            cause, hint = self.absent[name]
+            raise WrongUsageError(f"no such command {name!r}", cause=cause, hint=hint)
         if name not in self.lazy and not name.startswith("-"):
             raise click.UsageError(f"No such command {name!r}.{self._suggestion(name)}", ctx)
         return super().resolve_command(ctx, args)

@@ -18,6 +18,7 @@ COMMANDS = {
         "realize", "realize", "Build a target of a manifest, or find it built.", _RUNS
     ),
     "run": _entry("run", "run", "Realise a run and lay it out as a directory of files.", _RUNS),
+    "serve": _entry("serve", "serve", "Start, list and stop vLLM servers of pinned models.", _RUNS),
     "show": _entry("show", "show", "Print the prompts and answers of a run.", _RUNS),
     "list": _entry("list_", "list_", "List the runs in the store.", _RUNS),
     "diff": _entry(
@@ -103,6 +104,13 @@ COMMANDS = {
     ),
     "help": _entry("help_", "help_", "Print the help of a command or a topic.", _MACHINE),
 }
+# Commands of the older tool, each with why it is not there and what to do instead.
+_ABSENT = {
+    "serve-modal": (
+        "this version starts servers on this machine, and none in a cloud",
+        "dis serve start CONFIG, on a machine of your own: docs/reference/coming-from-deterministic-inference.md",
+    )
+}
 EXAMPLES = (
     "dis realize configs/quickstart.json --name first",
     "dis show first",
@@ -118,7 +126,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, examples=EXAMPLES)
+@click.group(cls=LazyGroup, lazy=COMMANDS, examples=EXAMPLES, absent=_ABSENT)
 @click.option(
     "--version",
     is_flag=True,

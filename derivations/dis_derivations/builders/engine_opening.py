@@ -25,6 +25,7 @@ from dis_store.errors import IntegrityError, UnfitEnvironmentError
 if TYPE_CHECKING:
     from dis_derivations.engines.child.launching import ContainerSource, Surroundings
     from dis_derivations.images.stored_image import StoredImage
+    from dis_store import Store
 
 ENGINE_LOG = "engine.log"
 
@@ -94,10 +95,13 @@ def _surroundings(context: BuildContext, document: Mapping[str, Any]) -> "Surrou
 
     identity = document.get("environment") or {}
     facts = identity.get("interpreter")
-    environment = _environment(context) if identity else None
+    environment = (
+        environment_of(context.store, context.inputs["closure"].object) if identity else None
+    )
     if context.hints.get("in_image"):
         interpreter = None
-        container = _container(context, environment, facts, identity.get("image"))
+        closure = context.inputs["closure"].object
+        container = container_source(context.store, closure, environment, identity)
     else:
         interpreter, container = _interpreter(context), None
         if environment is not None:
@@ -164,13 +168,16 @@ def _interpreter(context: BuildContext) -> Path:
     return Path(named)
 
 
-def _container(
-    context: BuildContext,
-    environment: Digest | None,
-    facts: Mapping[str, str] | None,
-    named: str | None,
+def container_source(
+    store: "Store", closure: Digest, environment: Digest | None, identity: Mapping[str, Any]
 ) -> "ContainerSource":
-    """Return what the container of a build's worker is made of.
+    """Return what the container of an engine is made of.
+
+    Args:
+        store: Has the closure.
+        closure: What the engine is opened for.
+        environment: The environment in it; None where the image brings its own.
+        identity: The `environment` of the closure: what it says of image and interpreter.
 
     Raises:
         InvalidInputError: The closure has no image.
@@ -180,8 +187,8 @@ def _container(
     from dis_derivations.engines.child.launching import ContainerSource
     from dis_derivations.images.stored_image import read_stored
 
-    closure = context.inputs["closure"].object
-    image = read_stored(context.store, closure)
+    image = read_stored(store, closure)
+    named, facts = identity.get("image"), identity.get("interpreter")
     if named not in {None, str(image.id)}:
         raise IntegrityError(
             "the image of the closure is another one than the lock says",
@@ -189,12 +196,12 @@ def _container(
             hint="lock the image again: dis lock CONFIG --update runtime.image",
         )
     if facts is not None:
-        _check_interpreter(context, image, environment, facts)
-    return ContainerSource(context.store, image, closure, MODEL_DIRECTORY, environment)
+        _check_interpreter(store, image, environment, facts)
+    return ContainerSource(store, image, closure, MODEL_DIRECTORY, environment)
 
 
 def _check_interpreter(
-    context: BuildContext,
+    store: "Store",
     image: "StoredImage",
     environment: Digest | None,
     facts: Mapping[str, str],
@@ -212,7 +219,7 @@ def _check_interpreter(
         )
     if environment is None:
         return
-    document = read_environment(context.store.object_path(environment))
+    document = read_environment(store.object_path(environment))
     version = facts["python"].rpartition(" ")[2]
     if not fits_version(document.python, version):
         raise UnfitEnvironmentError(
@@ -233,13 +240,12 @@ def _server(
     return open_server(document["engine"], files, document["environment"], server)
 
 
-def _environment(context: BuildContext) -> Digest | None:
-    """Return the environment of the closure; None for a closure without one."""
-    closure = context.inputs["closure"].object
+def environment_of(store: "Store", closure: Digest) -> Digest | None:
+    """Return the environment of a closure; None for a closure without one."""
     return next(
         (
             file.owner
-            for file in context.store.files(closure)
+            for file in store.files(closure)
             if file.path == f"{ENVIRONMENT_DIRECTORY}/{DOCUMENT}"
         ),
         None,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.builders.closure import (
     CLOSURE_DOCUMENT,
@@ -18,7 +18,12 @@ from dis_derivations.realisation.events import Measure
 from dis_store import strict_json
 from dis_store.contents import changed
 from dis_store.digest import Digest
+from dis_store.environment import reading
 from dis_store.hashing import hash_descriptor
+
+if TYPE_CHECKING:
+    from dis_derivations.realisation.gauge import Gauge
+    from dis_store import Store
 
 
 @dataclass(frozen=True)
@@ -79,35 +84,51 @@ def engine_on_demand(context: BuildContext, batching: Batching) -> Iterator[Engi
 
         def load() -> Loaded:
             began = context.log.seconds()
-            files, integrity = _verified_model(context, closure)
+            files, integrity = verified_model(
+                context.store, closure, context.gauge, context.check_interrupted
+            )
             engine = stack.enter_context(opened_engine(context, document, files, batching))
             return Loaded(engine, integrity, context.log.seconds() - began)
 
         yield EngineOnDemand(document, batching, load)
 
 
-def _verified_model(
-    context: BuildContext, closure: Digest
+def verified_model(
+    store: "Store",
+    closure: Digest,
+    gauge_of: Callable[[str, Measure], "Gauge"],
+    check_interrupted: Callable[[], None],
 ) -> tuple[dict[str, Path], list[dict[str, Any]]]:
-    """Return the model's files by name, and the record of their check; those of an environment are checked as well."""
+    """Return the model's files by name, and the record of their check; those of an environment are checked as well.
+
+    Args:
+        store: Has the closure.
+        closure: What an engine is to load.
+        gauge_of: Makes the gauge that is told how many bytes were read.
+        check_interrupted: Asked all the while; raises to stop.
+
+    Raises:
+        IntegrityError: A file is not what the closure says.
+    """
     from blake3 import blake3
 
     places = (f"{MODEL_DIRECTORY}/", f"{ENVIRONMENT_DIRECTORY}/")
-    parts = [file for file in context.store.files(closure) if file.path.startswith(places)]
-    gauge = context.gauge(
-        "verifying the model", Measure("bytes", 0, sum(file.size for file in parts))
-    )
+    parts = [file for file in store.files(closure) if file.path.startswith(places)]
+    gauge = gauge_of("verifying the model", Measure("bytes", 0, sum(file.size for file in parts)))
 
     def count(amount: int) -> None:
-        context.check_interrupted()
+        check_interrupted()
         gauge.add(amount)
 
     files: dict[str, Path] = {}
     record: list[dict[str, Any]] = []
     for file in parts:
-        context.check_interrupted()
-        with file.real.open("rb") as opened:
-            found = hash_descriptor(opened.fileno(), threads=blake3.AUTO, on_bytes=count)[1]
+        check_interrupted()
+        try:
+            with reading(file.real), file.real.open("rb") as opened:
+                found = hash_descriptor(opened.fileno(), threads=blake3.AUTO, on_bytes=count)[1]
+        except FileNotFoundError as error:
+            raise changed(file, "it is not there any more") from error
         if found != file.blake3:
             raise changed(file, f"its BLAKE3 is {found}, and must be {file.blake3}")
         if not file.path.startswith(places[0]):

@@ -13,6 +13,7 @@ from dis_derivations.images.docker_engine import DockerEngine, answering
 from dis_derivations.images.docker_loading import load_image
 from dis_derivations.images.leftover_containers import labels, remove_leftovers
 from dis_derivations.images.stored_image import StoredImage
+from dis_derivations.transport.local_server import LOOPBACK
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import BuildError, IntegrityError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dis_store import Store
 
 OBJECTS = "/dis/objects"
+SERVER_LABEL = "dev.dis.server"
 SCRATCH = "/tmp"  # noqa: S108 - the container's own
 # `nobody`, by number: an image need not know the name.
 USER = "65534:65534"
@@ -50,6 +52,19 @@ class ContainerLimits:
 
 
 @dataclass(frozen=True)
+class Published:
+    """Where this machine, and no other, reaches what listens in a container.
+
+    Attributes:
+        port: Of the loopback of this machine.
+        inside: Where it listens.
+    """
+
+    port: int
+    inside: int
+
+
+@dataclass(frozen=True)
 class ContainerCommand:
     """What is run.
 
@@ -61,6 +76,7 @@ class ContainerCommand:
         is_spoken_with: Whether somebody writes to its input. It ends by itself, and is gone then, when nobody does.
         has_accelerators: Whether it gets the accelerators of the machine.
         left_out: Objects that are not mounted although one of `objects` refers to them.
+        published: Where this machine reaches what listens in it; None for a container without network.
     """
 
     arguments: Sequence[str]
@@ -70,6 +86,7 @@ class ContainerCommand:
     is_spoken_with: bool = False
     has_accelerators: bool = False
     left_out: Collection[Digest] = ()
+    published: Published | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +175,37 @@ def made_container(
         remove_container(engine, name)
 
 
+def make_server(
+    store: "Store",
+    engine: DockerEngine,
+    image: StoredImage,
+    command: ContainerCommand,
+    name: str,
+) -> None:
+    """Make a container that outlives this process; it is not started, and whoever knows its name removes it.
+
+    Args:
+        store: Has the image and the objects.
+        engine: Makes it. It must see the store under the same path.
+        image: Of which.
+        command: What it will run.
+        name: What Docker is to call it.
+
+    Raises:
+        IntegrityError: The engine has another image than the one that is pinned. The container is gone.
+        BuildError: The engine does not make it.
+    """
+    identity = load_image(store, engine, image)
+    settings = _settings(store, engine, identity, command, image.image.config.volumes)
+    with answering("the container could not be made"):
+        engine.client.create_container(**settings, name=name)
+    try:
+        _check_image(engine, name, image)
+    except BaseException:
+        remove_container(engine, name)
+        raise
+
+
 def _settings(
     store: "Store",
     engine: DockerEngine,
@@ -165,13 +213,13 @@ def _settings(
     command: ContainerCommand,
     volumes: Sequence[str],
 ) -> dict[str, Any]:
-    from docker.types import DeviceRequest, LogConfig
+    from docker.types import DeviceRequest
 
     limits = command.limits
     memory = limits.memory_bytes or int(engine.client.info()["MemTotal"])
     accelerators = [DeviceRequest(count=-1, capabilities=[["gpu"]])]
     host = engine.client.create_host_config(
-        network_mode="none",
+        **_network(command.published),
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],
         read_only=True,
@@ -186,8 +234,7 @@ def _settings(
             # Engines compile code there, and load it.
             SCRATCH: f"rw,exec,nosuid,nodev,size={limits.scratch_bytes}",
         },
-        # What it says is read while it runs, and is on no disk.
-        log_config=LogConfig(type=LogConfig.types.NONE),
+        log_config=_log(command.published),
         ipc_mode="private",
         auto_remove=command.is_spoken_with,
         device_requests=accelerators if command.has_accelerators else None,
@@ -200,13 +247,32 @@ def _settings(
         "environment": dict(command.environment),
         "user": USER,
         "working_dir": SCRATCH,
-        "network_disabled": True,
+        "network_disabled": command.published is None,
+        "ports": None if command.published is None else [command.published.inside],
         # The image's own would be a second program beside the one that is asked for.
         "healthcheck": {"test": ["NONE"]},
         "stdin_open": command.is_spoken_with,
-        "labels": labels(),
+        # What outlives this process is not left by it.
+        "labels": labels() if command.published is None else {SERVER_LABEL: "1"},
         "host_config": host,
     }
+
+
+def _network(published: Published | None) -> dict[str, Any]:
+    """Return the network of a container: none, or one in which it is reached from the loopback of this machine."""
+    if published is None:
+        return {"network_mode": "none"}
+    bindings = {published.inside: (LOOPBACK, published.port)}
+    return {"network_mode": "bridge", "port_bindings": bindings}
+
+
+def _log(published: Published | None) -> Any:
+    from docker.types import LogConfig
+
+    if published is None:
+        # What it says is read while it runs, and is on no disk.
+        return LogConfig(type=LogConfig.types.NONE)
+    return LogConfig(type=LogConfig.types.JSON, config={"max-size": "16m", "max-file": "2"})
 
 
 def _mounts(store: "Store", command: ContainerCommand) -> list[Any]:

@@ -4,20 +4,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from command_line import ROOT, Outcome, call
-from dis_derivations.builders.engine_opening import _container as container_of
+from dis_derivations.builders.engine_opening import container_source
 from dis_derivations.graph.compilation import compile_graph
 from dis_derivations.images.stored_image import read_stored
 from dis_derivations.lock.document import Lock
 from dis_derivations.lock.resolution import resolve_lock
 from dis_derivations.lock.staleness import stale_artifacts
 from dis_derivations.manifest.loading import LoadedManifest, load_manifest
-from dis_derivations.realisation.building import BuildContext
 from dis_store import Store
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError
@@ -163,12 +160,11 @@ def test_nothing_runs_in_another_image_than_the_result_is_remembered_by(
     closure = Digest(outcome.document["outputs"]["out"]["digest"])
     manifest = json.loads(layout.path(image["digest"]).read_bytes())
     with Store.open(tmp_path / "store") as store:
-        inputs = {"closure": SimpleNamespace(object=closure)}
-        context = cast("BuildContext", SimpleNamespace(store=store, inputs=inputs))
         config_digest, layer = manifest["config"]["digest"], manifest["layers"][0]["digest"]
-        assert str(container_of(context, None, None, config_digest).image.id) == config_digest
+        found = container_source(store, closure, None, {"image": config_digest})
+        assert str(found.image.id) == config_digest
         with pytest.raises(IntegrityError, match="another one than the lock says"):
-            container_of(context, None, None, layer)
+            container_source(store, closure, None, {"image": layer})
 
 
 def test_a_tag_is_refused_by_realize_and_pinned_by_lock(

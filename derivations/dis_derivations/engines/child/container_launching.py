@@ -31,7 +31,7 @@ _PROGRAM, _STARTUP = "program", "startup"
 # a result is known by.
 _NEEDED = frozenset({"PATH", "LD_LIBRARY_PATH"})
 # The model is in memory, and so is what an engine compiles; the rest is what the machine has.
-_LIMITS = ContainerLimits(
+LIMITS = ContainerLimits(
     memory_bytes=None, processes=4096, scratch_bytes=2 << 30, shared_bytes=1 << 30
 )
 
@@ -62,13 +62,13 @@ def container_launch(
     store, image = source.store, source.image
     laid = _register(source, program)
     place = PurePosixPath(object_place(laid))
-    started, own = _start(source, place)
+    started, own = image_start(source, place)
     command = ContainerCommand(
         arguments=[*started, str(place / _PROGRAM / program.path.name), *DESCRIPTORS],
         objects=(source.closure, laid),
         left_out=store.closure([image.object]),
-        environment={**own, **_home(), **declared_by(spec, surroundings)},
-        limits=_LIMITS,
+        environment={**own, **scratch_home(), **declared_by(spec, surroundings)},
+        limits=LIMITS,
         is_spoken_with=True,
         has_accelerators=surroundings.platform.get("class") == "cuda",
     )
@@ -85,7 +85,7 @@ def _register(source: ContainerSource, program: WorkerProgram) -> "Digest":
         return tree.register()
 
 
-def _start(
+def image_start(
     source: ContainerSource, place: PurePosixPath
 ) -> tuple[list[str], dict[str, str | None]]:
     """Return the image's Python with its flags, and the variables that make it import from the right place."""
@@ -107,7 +107,8 @@ def _start(
     return [python, "-s", "-B"], {}
 
 
-def _home() -> dict[str, str]:
+def scratch_home() -> dict[str, str]:
+    """Return the variables by which what runs in a container writes to its scratch directory."""
     return {
         "HOME": SCRATCH,
         "TMPDIR": SCRATCH,
