@@ -9,9 +9,12 @@ import pytest
 
 from checkpoints import CheckpointShape, write_checkpoint
 from command_line import Outcome, call
+from dis_store import Store
+from images import LayoutMaker, distribution, layer_of
 from json_schema import faults
 from real_registry import RealRegistry, running_registry
 from run_shelf import make_writable
+from stored_images import store_image
 from tiny_runs import write_manifest
 
 CAPTURE = {
@@ -221,6 +224,29 @@ def test_weights_in_a_registry_are_compared_by_tensor(
     assert outcome.code == 1
     here = maker.dis("diff", "weights-first", "weights-tuned", "--json").document
     assert outcome.document == here
+
+
+def test_layers_of_images_in_a_registry_stay_there_and_are_said_to_be_absent(
+    registry: RealRegistry, maker: Machine, reader: Machine, tmp_path: Path
+) -> None:
+    for version in ("2.10.0", "2.11.0"):
+        layout = LayoutMaker(tmp_path / version)
+        layout.finish(layout.image((layer_of([distribution("torch", version)]),)))
+        with Store.open(maker.path) as store:
+            digest = store_image(store, layout)
+        maker.ok("root", "add", f"image-{version}", digest)
+        maker.ok("push", f"image-{version}", registry.reference(f"images:{version}"))
+
+    outcome = reader.dis(
+        "diff", registry.reference("images:2.10.0"), registry.reference("images:2.11.0"), "--json"
+    )
+
+    assert outcome.code == 1, outcome.err
+    document = outcome.document["image_packages"]
+    assert document["packages"] == []
+    assert document["unread"] == [f"layer 01 of {each} is not in the store" for each in "AB"]
+    here = maker.dis("diff", "image-2.10.0", "image-2.11.0", "--json").document["image_packages"]
+    assert [each["name"] for each in here["packages"]] == ["torch"]
 
 
 def test_nothing_is_fetched_a_second_time_until_it_is_collected(

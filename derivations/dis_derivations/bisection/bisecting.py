@@ -154,7 +154,7 @@ def _has(store: "Store", digest: str) -> bool:
 
 def held_by_machine(a: Bundle, b: Bundle, store: "Store", *, given: bool) -> Iterator[Held]:
     """Yield what differs between the machines and engines themselves."""
-    for cause in upstream_of(a, b, store).causes:
+    for cause in upstream_of(a, b, store, packages=False).causes:
         if cause.kind == "platform":
             told = _told_by_manifests(a, b)
             changes = tuple(each for each in cause.changes if each.name not in told)

@@ -206,12 +206,11 @@ class Laboratory:
         if self.observable == "tokens":
             if alignment.same_tokens:
                 return ""
-            parted = alignment.parted
-            if not parted:
+            first = alignment.first
+            if first is None:
                 return "other requests"
-            first = parted[0]
             return (
-                f"{len(parted)} of {len(alignment.pairs)} sequences, "
+                f"{len(alignment.parted)} of {len(alignment.pairs)} sequences, "
                 f"first {first.a.id} at {first.output_common}"
             )
         status = examine(baseline, other).status[self.observable]

@@ -50,8 +50,8 @@ def _found(report: DiffReport) -> str:
     if report.same:
         captured = [name for name, each in status.items() if each == "identical"]
         return f"every bit of what was captured is equal: {', '.join(captured)}"
-    if alignment.parted:
-        first = alignment.parted[0]
+    first = alignment.first
+    if first is not None:
         parted = f"{len(alignment.parted)} of {count(len(alignment.pairs), 'answer')}"
         which = "differs," if len(alignment.parted) == 1 else "differ, first"
         place = f"from position {first.output_common} on{_how(first, report)}"
@@ -68,8 +68,9 @@ def _found(report: DiffReport) -> str:
         by = f", by up to {size(max(sizes))}" if sizes else ""
         verb = "differs" if differing == ["engine_trace"] else "differ"
         return f"all answers are the same; {' and '.join(differing)} {verb}{by}"
-    alone = [f"{name} {each}" for name, each in status.items() if each.startswith("only")]
-    return f"all that both runs captured is the same; {' and '.join(alone)}"
+    alone = [f"{name} {each}" for name, each in status.items() if each.startswith(("only", "left"))]
+    compared = "is there of both" if any("left" in each for each in alone) else "both runs captured"
+    return f"all that {compared} is the same; {' and '.join(alone)}"
 
 
 def _how(first: SequencePair, report: DiffReport) -> str:

@@ -71,6 +71,11 @@ def notes(found: Examination, upstream: Upstream) -> tuple[str, ...]:
         for label, bundle in (("A", found.a), ("B", found.b))
         if bundle.document.unverified is not None
     ]
+    said += [
+        f"{label}: {line}"
+        for label, bundle in (("A", found.a), ("B", found.b))
+        for line in left_out_notes(bundle.reader)
+    ]
     kinds = [cause.kind.replace("_", " ") for cause in upstream.causes if cause.kind != "capture"]
     if found.same and kinds:
         said.append(f"same results although something upstream differs: {', '.join(kinds)}")
@@ -110,10 +115,11 @@ def _parted_first(found: Examination) -> str:
             places.append((row, order, f"the {name} of {first.name}, row {row}"))
     places += [
         (pair.output_common, 2, f"the tokens of {pair.a.id}, position {pair.output_common}")
-        for pair in found.alignment.parted[:1]
+        for pair in (found.alignment.first,)
+        if pair is not None
     ]
     if not places:
-        return "what is not the same is in one run only, or is the trace"
+        return "what is not the same is in one run only, was left out, or is the trace"
     return f"what parted first is {min(places)[2]}"
 
 
@@ -129,6 +135,15 @@ def experiment_notes(bundle: Bundle) -> tuple[str, ...]:
         return ()
     taken = f"{made.get('cached_tokens')} positions were taken from earlier requests"
     return (f"EXPERIMENT OF A PROBE, no run of its manifest: {made.get('kind')}, {taken}",)
+
+
+def left_out_notes(reader: BundleReader) -> tuple[str, ...]:
+    """Return a line for each file that is not with the others of a run, with where it can be had."""
+    return tuple(
+        f"{entry.path} is not with the others, it was left out: {entry.size} bytes, BLAKE3 {entry.blake3[:12]}; "
+        f"a store that has the run has it, as {entry.subpath} of the object {entry.object[:12]}"
+        for entry in reader.left_out().values()
+    )
 
 
 def server_departures(bundle: Bundle) -> tuple[str, ...]:
@@ -151,7 +166,7 @@ def _divergences(found: Examination, store: ObjectFiles | None) -> "tuple[Diverg
     with DecodeLogits(found.a) as logits_a, DecodeLogits(found.b) as logits_b:
         return tuple(
             describe_divergence(pair, (logits_a, logits_b), texts)
-            for pair in found.alignment.parted[:MAX_DESCRIBED]
+            for pair in found.alignment.described(MAX_DESCRIBED)
         )
 
 
@@ -186,8 +201,10 @@ def _same_bundles(found: Examination) -> bool:
     digest_a, digest_b = a.digest(), b.digest()
     if digest_a is not None and digest_b is not None:
         return digest_a == digest_b
-    names = set(MEMBERS).intersection(a.names())
-    if names != set(MEMBERS).intersection(b.names()) or not found.same:
+    names, others = (
+        set(MEMBERS).intersection((*each.names(), *each.left_out())) for each in (a, b)
+    )
+    if names != others or not found.same:
         return False
     documents = sorted(names.difference(CAPTURE_FILES.values()))
     return all(_same_file(a, b, name) for name in documents) and all(

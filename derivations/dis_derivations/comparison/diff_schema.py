@@ -10,6 +10,7 @@ from dis_derivations.comparison.schema_parts import (
     change,
     curve,
     definitions,
+    image_packages,
     kinds,
     sequences,
     trace,
@@ -51,6 +52,7 @@ def diff_schema() -> dict[str, Any]:
             "text_differences": list_of(
                 closed({"subject": TEXT, "lines": TEXTS, "left_out": COUNT})
             ),
+            "image_packages": or_null(image_packages()),
             "manifest_changes": list_of(change({"kind": kinds()})),
             "notes": TEXTS,
         },

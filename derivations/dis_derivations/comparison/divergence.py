@@ -1,5 +1,6 @@
 """Where two runs part, as values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,3 +87,8 @@ class Divergence:
     shared: tuple[SharedLogit, ...] = ()
     same_row: bool | None = None
     choice: Choice | None = None
+
+
+def earliest(divergences: Iterable[Divergence]) -> Divergence | None:
+    """Return the one at the earliest position, the first of these; None of none."""
+    return min(divergences, key=lambda each: each.position, default=None)

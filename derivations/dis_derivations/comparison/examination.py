@@ -17,7 +17,16 @@ from dis_derivations.runs.bundle_documents import Bundle
 if TYPE_CHECKING:
     from dis_derivations.comparison.trace import TraceComparison
 
-Status = Literal["identical", "differ", "only in A", "only in B", "not captured"]
+Status = Literal[
+    "identical",
+    "differ",
+    "only in A",
+    "only in B",
+    "left out of A",
+    "left out of B",
+    "left out of both",
+    "not captured",
+]
 _TENSORS = ("logits", "activations")
 
 
@@ -42,7 +51,8 @@ class Examination:
     def same(self) -> bool:
         """Whether every observable that a run captured is the same in the other, bit for bit.
 
-        What only one of them captured cannot be shown to be the same, so it is not.
+        What only one of them captured, or what is not there to be compared, cannot be shown to be the same, so it is
+        not.
         """
         return all(status in ("identical", "not captured") for status in self.status.values())
 
@@ -59,43 +69,61 @@ def examine(a: Bundle, b: Bundle, rules: Mapping[str, Sequence[Rule]] | None = N
         DisError: A capture is malformed.
     """
     alignment = align(a, b)
-    both = [name for name in OBSERVABLES if a.has(name) and b.has(name)]
-    tensors = {
+    both = [name for name in OBSERVABLES if a.captured(name) and b.captured(name)]
+    found = {
         name: equal_by_digest(a, b, name, alignment)
         or _compared(a, b, name, alignment, (rules or {}).get(name, ()))
         for name in _TENSORS
         if name in both
     }
-    trace = _traces(a, b) if "engine_trace" in both else None
-    identical = {"tokens": alignment.same_tokens}
+    tensors = {name: each for name, each in found.items() if each is not None}
+    trace, same_trace = _traces(a, b) if "engine_trace" in both else (None, None)
+    identical: dict[str, bool | None] = {"tokens": alignment.same_tokens}
     identical |= {name: comparison.identical for name, comparison in tensors.items()}
-    identical |= {} if trace is None else {"engine_trace": trace.identical}
-    status = {name: _status(a.has(name), b.has(name), identical.get(name)) for name in OBSERVABLES}
+    identical["engine_trace"] = same_trace
+    status = {name: _status(a, b, name, identical.get(name)) for name in OBSERVABLES}
     return Examination(a, b, alignment, status, tensors, trace)
 
 
 def _compared(
     a: Bundle, b: Bundle, observable: str, alignment: Alignment, rules: Sequence[Rule]
-) -> TensorsComparison:
+) -> TensorsComparison | None:
+    if not (a.has(observable) and b.has(observable)):
+        return None
     # Numbers are looked at only here, so that runs with equal captures are compared without numpy.
     from dis_derivations.comparison.tensors.observable import compare_tensors
 
     return compare_tensors(a, b, observable, alignment, rules)
 
 
-def _traces(a: Bundle, b: Bundle) -> "TraceComparison":
-    """Compare the traces; of one that is the same file in both, only that is read which need not be fetched."""
+def _traces(a: Bundle, b: Bundle) -> "tuple[TraceComparison | None, bool | None]":
+    """Compare the traces; of one that is the same file in both, only that is read which need not be fetched.
+
+    Returns:
+        What there is to say of their steps, and whether they are the same; None for what nobody can know here.
+    """
     from dis_derivations.comparison.trace import compare_traces
 
+    readable = [each for each in (a, b) if each.has("engine_trace")]
     if not is_one_file(a, b, TRACE_FILE):
-        return compare_traces(a, b)
-    near = at_hand(a, b, TRACE_FILE) or a
-    return compare_traces(near, near)
+        if len(readable) == 1 or not readable:
+            return None, None
+        found = compare_traces(a, b)
+        return found, found.identical
+    if not readable:
+        return None, True
+    near = at_hand(a, b, TRACE_FILE) or readable[0]
+    return compare_traces(near, near), True
 
 
-def _status(in_a: bool, in_b: bool, identical: bool | None) -> Status:
-    if in_a and in_b:
+def _status(a: Bundle, b: Bundle, name: str, identical: bool | None) -> Status:
+    in_a, in_b = a.captured(name), b.captured(name)
+    if in_a != in_b:
+        return "only in A" if in_a else "only in B"
+    if not in_a:
+        return "not captured"
+    if identical is not None:
         return "identical" if identical else "differ"
-    if in_a:
-        return "only in A"
-    return "only in B" if in_b else "not captured"
+    if a.lacks(name) and b.lacks(name):
+        return "left out of both"
+    return "left out of A" if a.lacks(name) else "left out of B"

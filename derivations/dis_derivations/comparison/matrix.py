@@ -133,7 +133,7 @@ def _agree(a: Bundle, b: Bundle, tokens_only: bool) -> bool:
 def _parting(a: Bundle, b: Bundle) -> Parting:
     found = examine(a, b)
     alignment = found.alignment
-    first = alignment.parted[0] if alignment.parted else None
+    first = alignment.first
     return Parting(
         observables=tuple(
             name for name in OBSERVABLES if found.status[name] not in ("identical", "not captured")

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from dis_derivations.comparison.divergence import Choice, Divergence, SideLogits, Token
+from dis_derivations.comparison.divergence import (
+    Choice,
+    Divergence,
+    SideLogits,
+    Token,
+    earliest,
+)
 from dis_derivations.comparison.sequences import Alignment, SequencePair
 from dis_derivations.comparison.text_layout import (
     heading,
@@ -32,11 +38,9 @@ OTHER_PROMPTS = "not the same in A and B, so the answers are to different questi
 def where_tokens_part(alignment: Alignment, divergences: tuple[Divergence, ...]) -> list[str]:
     """Return the sections about tokens that part, and requests that only one run has; nothing where there are none."""
     lines: list[str] = []
-    if divergences:
-        lines += [
-            *heading("Where the tokens first part"),
-            *_divergence(alignment.parted[0], divergences[0]),
-        ]
+    first, found = alignment.first, earliest(divergences)
+    if first is not None and found is not None:
+        lines += [*heading("Where the tokens first part"), *_divergence(first, found)]
     if len(alignment.parted) > 1:
         lines += [*heading("All sequences that part"), *_pairs(alignment.parted, divergences)]
     for label, ids in (("A", alignment.only_a), ("B", alignment.only_b)):

@@ -1,7 +1,5 @@
 """A comparison of two runs as text for a terminal."""
 
-from typing import TYPE_CHECKING
-
 from dis_derivations.comparison.causes.json_changes import Change
 from dis_derivations.comparison.conclusion import in_short, verdict
 from dis_derivations.comparison.examination import Examination
@@ -22,9 +20,6 @@ from dis_derivations.comparison.text_layout import (
     value_text,
 )
 
-if TYPE_CHECKING:
-    from dis_derivations.comparison.tensors.error_curve import ErrorCurve
-
 _SHOWN_TENSORS = 6
 _SHOWN_STEPS = 6
 _SHOWN_LINES = 12
@@ -42,10 +37,11 @@ def render_text(report: DiffReport, refs: tuple[str, str] | None = None) -> str:
         *identities(report.a, report.b, refs),
         *_verdict(report),
         *_parting(report),
-        *_growth(report.curves),
+        *_growth(report),
         *_tensors(report.examination),
         *_trace(report.examination),
         *_why(report),
+        *_packages(report),
         *_texts(report),
         *notes(report.notes),
     ]
@@ -109,6 +105,8 @@ def _parting(report: DiffReport) -> list[str]:
 def _account(found: Examination, name: str) -> str:
     if name == "tokens":
         return _token_account(found)
+    if found.status[name] == "identical" and (found.a.lacks(name) or found.b.lacks(name)):
+        return "one file, by its digest; it was left out"
     if (comparison := found.tensors.get(name)) is not None:
         return _tensor_account(comparison)
     if name == "engine_trace" and (trace := found.trace) is not None:
@@ -150,36 +148,44 @@ def _tensor_account(comparison: TensorsComparison) -> str:
     )
 
 
-def _tensors(found: Examination) -> list[str]:
-    """Return where captured values differ; rows that follow different tokens are told by the tokens already."""
-    lines: list[str] = []
-    for name, comparison in found.tensors.items():
-        telling = [
+def telling_tensors(found: Examination) -> dict[str, list[TensorDifference]]:
+    """Return the tensors that differ, by observable, without those whose rows only follow different tokens."""
+    telling = {
+        name: [
             each
             for each in comparison.different
             if each.found.differing or not found.alignment.parted
         ]
-        if not telling:
-            continue
+        for name, comparison in found.tensors.items()
+    }
+    return {name: tensors for name, tensors in telling.items() if tensors}
+
+
+def _tensors(found: Examination) -> list[str]:
+    """Return where captured values differ."""
+    lines: list[str] = []
+    for name, telling in telling_tensors(found).items():
         lines += heading(f"Where the {name} first differ")
-        first = comparison.first
-        lines += [] if first is None else _first_element(first)
+        said = first_element(found.tensors[name].first)
+        lines += paragraph(said, 2, 2) if said else []
         shown = telling[:_SHOWN_TENSORS]
-        lines += table([_tensor_row(each) for each in shown])
+        lines += table([tensor_row(each) for each in shown])
         if (more := len(telling) - len(shown)) > 0:
             lines.append(f"  … and {more} more (--json has all)")
     return lines
 
 
-def _first_element(difference: TensorDifference) -> list[str]:
+def first_element(difference: TensorDifference | None) -> str:
+    """Return where two captures part first, and with which values."""
+    if difference is None:
+        return ""
     first, dtype = difference.found.first, difference.dtype
     if first is None:
-        return paragraph(f"{printable(str(difference.name))}: {difference.reason}")
-    said = (
+        return f"{printable(str(difference.name))}: {difference.reason}"
+    return (
         f"{printable(str(difference.name))}{_place(difference, first.element)}: "
         f"A {number(first.a, dtype)}, B {number(first.b, dtype)} ({dtype}, {steps(first.ulp)} apart)"
     )
-    return paragraph(said, 2, 2)
 
 
 def _place(difference: TensorDifference, element: int) -> str:
@@ -194,7 +200,8 @@ def _place(difference: TensorDifference, element: int) -> str:
     return f", position {index[0]}, {column} {index[1]}"
 
 
-def _tensor_row(difference: TensorDifference) -> list[str]:
+def tensor_row(difference: TensorDifference) -> list[str]:
+    """Return a tensor that differs in cells: its name, and by how much."""
     found = difference.found
     if not found.compared:
         return [printable(str(difference.name)), difference.reason or "the bytes differ"]
@@ -230,11 +237,14 @@ def _step(change: Change) -> list[str]:
     return paragraph(said, 2, 2)
 
 
-def _growth(curves: "tuple[ErrorCurve, ...]") -> list[str]:
-    """Return the error of the logits, step by step, of the sequence that differs first."""
+def _growth(report: DiffReport) -> list[str]:
+    """Return the error of the logits, step by step, of the sequence whose tokens part first, or else the first one."""
+    curves = report.curves
     if not curves:
         return []
-    curve = curves[0]
+    first = report.examination.alignment.first
+    of_first = (each for each in curves if first is not None and each.request == first.a.id)
+    curve = next(of_first, curves[0])
     followed = curve.steps
     places = sorted(
         {round(at * (len(followed) - 1) / (_SHOWN_STEPS - 1)) for at in range(_SHOWN_STEPS)}
@@ -269,6 +279,14 @@ def _why(report: DiffReport) -> list[str]:
         lines += heading("Different, but no reason (provenance)")
         lines += causes(report.upstream.provenance, numbered=False)
     return lines
+
+
+def _packages(report: DiffReport) -> list[str]:
+    if report.upstream.packages is None:
+        return []
+    from dis_derivations.comparison.render_packages import packages_section
+
+    return packages_section(report.upstream.packages)
 
 
 def _texts(report: DiffReport) -> list[str]:

@@ -75,7 +75,8 @@ class DiffReport:
         b: Which run is B.
         examination: What was found, observable by observable.
         bundles_identical: Whether the bundles are the same, byte for byte (`--strict`).
-        divergences: Where outputs part, sequence by sequence, in the order of A's requests; the first `MAX_DESCRIBED`.
+        divergences: Where outputs part, sequence by sequence, in the order of A's requests; at most
+            `MAX_DESCRIBED`, the earliest place among them.
         curves: How the logits part before the tokens do, sequence by sequence.
         upstream: Why.
         notes: What a reader must not miss.
@@ -92,8 +93,12 @@ class DiffReport:
 
     @property
     def divergence(self) -> "Divergence | None":
-        """The first place where outputs part; None where they never do."""
-        return self.divergences[0] if self.divergences else None
+        """The earliest position at which outputs part; None where they never do."""
+        if not self.divergences:
+            return None
+        from dis_derivations.comparison.divergence import earliest
+
+        return earliest(self.divergences)
 
     @property
     def same(self) -> bool:
@@ -140,6 +145,9 @@ class DiffReport:
             "causes": [cause.to_json() for cause in self.upstream.causes],
             "provenance": [cause.to_json() for cause in self.upstream.provenance],
             "text_differences": [text.to_json() for text in self.upstream.texts],
+            "image_packages": None
+            if self.upstream.packages is None
+            else self.upstream.packages.to_json(),
             "manifest_changes": [
                 {**each.change.to_json(), "kind": each.kind} for each in self.upstream.manifest
             ],

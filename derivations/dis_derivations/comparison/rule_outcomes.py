@@ -22,7 +22,7 @@ class RuleOutcome:
         rules: Those it had to pass, every one.
         outcome: `not compared` is no pass: neither run was asked for this observable.
         reason: Why it is not `passed`; None when it is.
-        hashes: A's and B's SHA-256, where the rule `hash` asked for them.
+        hashes: A's and B's SHA-256, where the rule `hash` asked for them and the file is there.
     """
 
     observable: str
@@ -48,8 +48,8 @@ def _judge(found: Examination, name: str, rules: tuple[Rule, ...]) -> RuleOutcom
     hashes = None
     reason = _difference(found, name, rules)
     if any(rule.rule == "hash" for rule in rules):
-        hashes = _hash(found.a, name), _hash(found.b, name)
-        if reason is None and hashes[0] != hashes[1]:
+        hashes = _hashes(found, name)
+        if reason is None and hashes is not None and hashes[0] != hashes[1]:
             reason = "the hashes differ"
     return RuleOutcome(name, rules, "passed" if reason is None else "failed", reason, hashes)
 
@@ -65,6 +65,8 @@ def _missing_evidence(found: Examination, name: str) -> tuple[Outcome, str] | No
         return "failed", "not captured in B"
     if status == "only in B":
         return "failed", "not captured in A"
+    if status.startswith("left out"):
+        return "failed", f"{status}, and what is there is not known to be the same file"
     if status != "not captured":
         return None
     if found.a.asked_for(name) or found.b.asked_for(name):
@@ -101,6 +103,15 @@ def _token_difference(found: Examination) -> str | None:
     if alignment.parted:
         return f"{len(alignment.parted)} of {len(alignment.pairs)} sequences differ"
     return None
+
+
+def _hashes(found: Examination, name: str) -> tuple[str, str] | None:
+    """Return both hashes; of what was left out and is known to be one file, that of the side that has it."""
+    sides = [each for each in (found.a, found.b) if each.has(name)]
+    if not sides:
+        return None
+    hashes = [_hash(each, name) for each in sides]
+    return hashes[0], hashes[-1]
 
 
 def _hash(bundle: Bundle, name: str) -> str:

@@ -18,6 +18,7 @@ from dis_derivations.comparison.schema_terms import (
     or_null,
     ref,
 )  # fmt: skip
+from dis_derivations.images.contents.package_lists import SYSTEMS
 
 
 def definitions(*names: str) -> dict[str, Any]:
@@ -171,6 +172,23 @@ def cause() -> dict[str, Any]:
     """Return what differs upstream."""
     return closed(
         {"kind": kinds(), "statement": TEXT, "effect": TEXT, "changes": list_of(change({}))}
+    )
+
+
+def image_packages() -> dict[str, Any]:
+    """Return which packages of two images are not the same."""
+    package = {
+        "system": {"enum": list(SYSTEMS)}, "name": TEXT, "old": TEXTS, "new": TEXTS, "effect": TEXT,
+    }  # fmt: skip
+    return closed(
+        {
+            "changed": COUNT,
+            "added": COUNT,
+            "removed": COUNT,
+            "packages": list_of(closed(package)),
+            "left_out": COUNT,
+            "unread": TEXTS,
+        }
     )
 
 

@@ -88,6 +88,17 @@ class Alignment:
         return tuple(pair for pair in self.pairs if not pair.same_output)
 
     @property
+    def first(self) -> SequencePair | None:
+        """The pair whose outputs part at the earliest position, the first of these in the order of A."""
+        return min(self.parted, key=lambda pair: pair.output_common, default=None)
+
+    def described(self, most: int) -> tuple[SequencePair, ...]:
+        """Return the first pairs that part, in the order of A; of more than `most`, the earliest is the last one."""
+        parted, first = self.parted, self.first
+        shown = parted[:most]
+        return shown if first is None or first in shown else (*shown[:-1], first)
+
+    @property
     def same_tokens(self) -> bool:
         """Whether both runs answered the same requests with the same tokens."""
         return not (self.parted or self.only_a or self.only_b)

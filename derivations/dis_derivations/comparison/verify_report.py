@@ -172,12 +172,13 @@ def _comparison_json(outcome: RuleOutcome, found: Examination) -> dict[str, Any]
 
 def _tokens_json(found: Examination) -> dict[str, Any]:
     alignment = found.alignment
+    first = alignment.first
     return {
         "exact_match": alignment.same_tokens,
         "mismatched_sequences": len(alignment.parted),
         "missing_in_a": list(alignment.only_b),
         "missing_in_b": list(alignment.only_a),
-        "first_divergence": _divergence_json(alignment.parted[0]) if alignment.parted else None,
+        "first_divergence": None if first is None else _divergence_json(first),
         "counts": {
             "sequences_a": len(found.a.sequences),
             "sequences_b": len(found.b.sequences),

@@ -54,10 +54,12 @@ class RemoteFile:
     Attributes:
         file: What its object says of it.
         bring: Returns the regular file that holds its content.
+        near: Tells whether the store has it, so that nothing comes.
     """
 
     file: ResolvedFile
     bring: Callable[[ResolvedFile], Path]
+    near: Callable[[ResolvedFile], bool]
 
     @property
     def path(self) -> str:
@@ -73,6 +75,11 @@ class RemoteFile:
     def blake3(self) -> Digest:
         """The digest of its content."""
         return self.file.blake3
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether nothing is fetched for it."""
+        return self.near(self.file)
 
     @property
     def real(self) -> Path:
@@ -127,7 +134,7 @@ class RemoteObjects:
     def files(self, digest: Digest) -> Sequence[RemoteFile]:
         """Return every file of an object; none of them is fetched."""
         found = resolve_all(digest, self.tree, self._layout)
-        return [RemoteFile(each, self._bring) for each in found]
+        return [RemoteFile(each, self._bring, self._is_near) for each in found]
 
     def file_path(self, digest: Digest, path: str) -> Path:
         """Return the regular file behind an entry, fetched where the store lacks it."""
@@ -160,6 +167,9 @@ class RemoteObjects:
             check = self._registries.stop.check
             self._described[digest] = fetch_object(self._registries.client, place, digest, check)
         return self._described[digest]
+
+    def _is_near(self, file: ResolvedFile) -> bool:
+        return self._store.protect(file.owner) or self.is_at_hand(file.blake3)
 
     def _bring(self, file: ResolvedFile) -> Path:
         if self._store.protect(file.owner):

@@ -2,8 +2,10 @@ import math
 
 import numpy as np
 
-from bundles import Answer, Diff, FolderStore, Run, Tensor
+from bundles import Answer, Diff, FolderStore, Run, Tensor, Verify
+from dis_derivations.comparison.conclusion import in_short
 from dis_derivations.comparison.divergence import Divergence, SideLogits
+from dis_derivations.comparison.render_text import render_text
 from dis_derivations.comparison.report import DiffReport
 
 CHOSE_ONE = (Answer("only", (5, 1, 7), text="the cat sat"),)
@@ -53,6 +55,41 @@ def test_the_first_request_that_parts_is_shown_and_all_are_listed(diff: Diff) ->
         "1",
         "3",
     ]
+
+
+def test_the_earliest_position_of_all_requests_is_shown_first(diff: Diff) -> None:
+    left = (Answer("late", (1, 1, 1, 1)), Answer("early", (1, 1)), Answer("as early", (1, 1)))
+    right = (Answer("late", (1, 1, 1, 2)), Answer("early", (1, 2)), Answer("as early", (1, 3)))
+
+    report = diff(Run(answers=left), Run(answers=right))
+
+    assert (place(report).request, place(report).position) == ("early", 1)
+    document = report.to_json()
+    assert document["first_divergence"]["request_id"] == "early"
+    assert [each["request_id"] for each in document["divergences"]] == ["late", "early", "as early"]
+    assert 'first that of "early", from position 1 on' in in_short(report)
+    text = render_text(report)
+    shown = text[text.index("Where the tokens first part") :]
+    assert shown.splitlines()[1].split(maxsplit=1) == ["request", '"early", output position 1']
+    assert "what parted first is the tokens of early, position 1" in " ".join(text.split())
+
+
+def test_a_grade_names_the_earliest_position_too(verify: Verify) -> None:
+    left = (Answer("late", (1, 1, 1, 1)), Answer("early", (1, 1)))
+    right = (Answer("late", (1, 1, 1, 2)), Answer("early", (1, 2)))
+
+    document = verify(Run(answers=left), Run(answers=right)).to_json()
+
+    assert document["comparisons"]["tokens"]["first_divergence"]["request_id"] == "early"
+
+
+def test_the_earliest_position_is_described_although_it_comes_after_many(diff: Diff) -> None:
+    left = [Answer(str(number), (1, 1, 1)) for number in range(300)]
+    right = [Answer(str(number), (1, 1, 2)) for number in range(299)] + [Answer("299", (2,))]
+
+    report = diff(Run(answers=tuple(left)), Run(answers=tuple(right)))
+
+    assert (place(report).request, len(report.divergences)) == ("299", 256)
 
 
 def test_each_side_has_its_best_tokens_and_its_margin(diff: Diff) -> None:

@@ -86,6 +86,32 @@ def test_the_heat_map_tells_equal_tokens_parting_logits_and_what_comes_after(dif
     assert set("=16Xx?") <= set(data["meanings"]) == set(data["colours"])
 
 
+def test_a_page_says_where_captured_values_part_first(diff: Diff) -> None:
+    rows = np.zeros((3, 4), np.float32)
+    other = rows.copy()
+    other[2] = 0.5
+    one, two = Tensor(rows), Tensor(other)
+    names = [f"00000.layers.{layer}.output" for layer in range(30)]
+    a = Run(activations=dict.fromkeys(names, one))
+    b = Run(activations={**dict.fromkeys(names[:3], one), **dict.fromkeys(names[3:], two)})
+
+    source = diff_page(diff(a, b))
+
+    found = Page(source)
+    assert found.open == []
+    assert "#tensors" in found.attributes("href")
+    section = source[source.index('id="tensors"') :].split("</section>")[0]
+    assert "<h3>Activations</h3>" in section
+    assert "layers.3.output, position 2, channel 0: A 0.0, B 0.5" in section
+    assert section.count("<tr>") == 25
+    assert "… and 3 more (--json has all)" in section
+
+
+def test_equal_activations_have_no_section(diff: Diff) -> None:
+    run = Run(activations={"00000.layer": Tensor(np.zeros((2, 2)))})
+    assert "tensors" not in Page(diff_page(diff(run, run))).attributes("id")
+
+
 def test_runs_that_agree_make_a_page_too(diff: Diff) -> None:
     found = Page(diff_page(diff(LEFT, LEFT)))
 

@@ -13,6 +13,7 @@ from dis_store import strict_json
 from dis_store.errors import IntegrityError
 
 if TYPE_CHECKING:
+    from dis_derivations.comparison.causes.image_changes import ImageChanges
     from dis_derivations.comparison.weights.changes import WeightChanges
 
 CLOSURE_DOCUMENT = "closure.json"
@@ -27,6 +28,7 @@ class Runs:
         declared: The manifest fields that differ.
         closure_a: A's `closure.json`; None where the store does not have it, and where both have the same closure.
         closure_b: B's.
+        packages: Whether layers of images are read for the packages in them, which may take minutes.
     """
 
     a: Bundle
@@ -35,9 +37,12 @@ class Runs:
     declared: tuple[ManifestChange, ...]
     closure_a: Mapping[str, Any] | None
     closure_b: Mapping[str, Any] | None
+    packages: bool = True
 
     @classmethod
-    def of(cls, a: Bundle, b: Bundle, store: ObjectFiles | None) -> "Runs":
+    def of(
+        cls, a: Bundle, b: Bundle, store: ObjectFiles | None, *, packages: bool = True
+    ) -> "Runs":
         """Gather what is known of two bundles."""
         closures = [each.document.inputs.get("closure") for each in (a, b)]
         # What is the same need not be looked at, and may be far away.
@@ -49,6 +54,7 @@ class Runs:
             declared=manifest_changes(a.manifest, b.manifest),
             closure_a=None if same_closure else _closure(a, store),
             closure_b=None if same_closure else _closure(b, store),
+            packages=packages,
         )
 
     def same_input(self, name: str) -> bool:
@@ -81,6 +87,20 @@ class Runs:
     def same_weights(self) -> bool:
         """Whether both runs are known to have used the same tensors, whatever files they lie in."""
         return self.same_input("weights") or (self.weights is not None and self.weights.same)
+
+    @cached_property
+    def image(self) -> "ImageChanges | None":
+        """What differs between the images of both runs; None where none does, or one is no image at hand."""
+        name = "image"
+        a, b = self.a.document.inputs.get(name), self.b.document.inputs.get(name)
+        store = self.store
+        if a == b or store is None or a is None or b is None:
+            return None
+        if not (store.is_valid(a) and store.is_valid(b)):
+            return None
+        from dis_derivations.comparison.causes.image_changes import image_changes
+
+        return image_changes((store, store), a, b, packages=self.packages)
 
     def declared_of(self, kind: str) -> tuple[Change, ...]:
         """Return the manifest fields of a kind that differ."""

@@ -130,7 +130,8 @@ def _batching(runs: Runs) -> tuple[Change, ...]:
     )
     changes = (*reported, *runs.declared_of("batching"))
     counts = changes and any(
-        _batching_counts(run.engine_name) or run.has("engine_trace") for run in (runs.a, runs.b)
+        _batching_counts(run.engine_name) or run.captured("engine_trace")
+        for run in (runs.a, runs.b)
     )
     return changes if counts else ()
 
@@ -163,12 +164,11 @@ def _other_input(runs: Runs, name: str) -> tuple[Change, ...]:
     a, b, store = runs.a.document.inputs.get(name), runs.b.document.inputs.get(name), runs.store
     if store is None or a is None or b is None or not (store.is_valid(a) and store.is_valid(b)):
         return (object_change(runs, name),)
-    from dis_derivations.comparison.causes.image_changes import image_changes, is_image
-
-    sides = [[file.path for file in store.files(each)] for each in (a, b)]
-    images = all(map(is_image, sides))
-    found = image_changes((store, store), a, b) if images else _document_changes(store, a, b)
-    return tuple(found) or (object_change(runs, name),)
+    if name == "image":
+        found = () if runs.image is None else runs.image.fields
+    else:
+        found = tuple(_document_changes(store, a, b))
+    return found or (object_change(runs, name),)
 
 
 def _closure_software(runs: Runs) -> tuple[Change, ...]:
@@ -199,7 +199,7 @@ def _concerns(change: Change, runs: Runs) -> bool:
     """Tell whether a changed setting is of something that a run captured."""
     _, *observable = json_pointer.tokens(change.name)
     # A manifest may hold no settings at all where they belong.
-    return not observable or any(run.has(observable[0]) for run in (runs.a, runs.b))
+    return not observable or any(run.captured(observable[0]) for run in (runs.a, runs.b))
 
 
 def object_change(runs: Runs, name: str) -> Change:

@@ -29,6 +29,7 @@ from dis_derivations.runs.bundle_documents import Bundle
 from dis_derivations.runs.bundle_reader import ObjectFiles
 
 if TYPE_CHECKING:
+    from dis_derivations.comparison.causes.package_changes import PackageChanges
     from dis_derivations.comparison.causes.text_changes import TextDiff
 
 _SUBJECTS: Mapping[str, str] = {
@@ -88,27 +89,32 @@ class Upstream:
         provenance: What cannot.
         manifest: Every manifest field that differs, with its kind.
         texts: The chat template and the first rendered prompt that differs, as differences of texts.
+        packages: The packages of the images; None where no layer differs, or the images are not at hand.
     """
 
     causes: tuple[Cause, ...]
     provenance: tuple[Cause, ...]
     manifest: tuple[ManifestChange, ...]
     texts: "tuple[TextDiff, ...]" = ()
+    packages: "PackageChanges | None" = None
 
     def has(self, kind: CauseKind) -> bool:
         """Return whether there is a cause of a kind."""
         return any(cause.kind == kind for cause in self.causes)
 
 
-def upstream_of(a: Bundle, b: Bundle, store: ObjectFiles | None) -> Upstream:
+def upstream_of(
+    a: Bundle, b: Bundle, store: ObjectFiles | None, *, packages: bool = True
+) -> Upstream:
     """Return everything upstream that two bundles do not share.
 
     Args:
         a: One bundle.
         b: The other.
         store: Where the objects that they name may be; without it, what the bundles hold must do.
+        packages: Whether layers of images that differ are read for the packages in them, which may take minutes.
     """
-    runs = Runs.of(a, b, store)
+    runs = Runs.of(a, b, store, packages=packages)
     found = {kind: EVIDENCE[kind](runs) for kind in CAUSE_KINDS}
     if (
         not runs.same_input("closure")
@@ -118,12 +124,17 @@ def upstream_of(a: Bundle, b: Bundle, store: ObjectFiles | None) -> Upstream:
         found["closure"] = (object_change(runs, "closure"),)
     causes = tuple(_cause(runs, kind, found[kind]) for kind in CAUSE_KINDS if found[kind])
     kinds = {cause.kind for cause in causes}
-    return Upstream(causes, _provenance(runs, kinds), runs.declared, tuple(_texts(runs)))
+    provenance = _provenance(runs, kinds)
+    of_images = None if runs.image is None else runs.image.packages
+    return Upstream(causes, provenance, runs.declared, tuple(_texts(runs)), of_images)
 
 
 def _cause(runs: Runs, kind: CauseKind, evidence: tuple[Change, ...]) -> Cause:
     changes = (*evidence, *_beside(evidence, runs.declared_of(kind)))
-    return Cause(kind, _statement(runs, kind), changes, effect_of(kind, changes))
+    effect = effect_of(kind, changes)
+    if kind == "software" and runs.image is not None and runs.image.packages is not None:
+        effect = "; ".join(filter(None, (effect, runs.image.packages.effect)))
+    return Cause(kind, _statement(runs, kind), changes, effect)
 
 
 def _texts(runs: Runs) -> "Iterator[TextDiff]":

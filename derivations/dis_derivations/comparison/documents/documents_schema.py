@@ -3,7 +3,7 @@
 from typing import Any
 
 from dis_derivations.comparison.documents.report import DOCUMENTS_DIFF_KIND, SCHEMA_VERSION
-from dis_derivations.comparison.schema_parts import change
+from dis_derivations.comparison.schema_parts import change, image_packages
 from dis_derivations.comparison.schema_terms import (
     COUNT,
     FLAG,
@@ -12,6 +12,7 @@ from dis_derivations.comparison.schema_terms import (
     closed,
     document,
     list_of,
+    or_null,
 )
 
 
@@ -31,5 +32,6 @@ def documents_schema() -> dict[str, Any]:
             "identical": FLAG,
             "groups": list_of(group),
             "text_differences": list_of(text),
+            "image_packages": or_null(image_packages()),
         },
     )

@@ -3,13 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dis_derivations.comparison.causes.image_changes import image_changes, is_image
+from dis_derivations.builders.closure import IMAGE_DIRECTORY
+from dis_derivations.comparison.causes.image_changes import (
+    ImageChanges,
+    image_changes,
+    is_image,
+)
 from dis_derivations.comparison.causes.json_changes import ABSENT, Change, json_changes, keyed
 from dis_derivations.comparison.causes.text_changes import TextDiff, text_diff
 from dis_derivations.comparison.causes.tokenizer_changes import TOKENIZER_FILE, tokenizer_changes
 from dis_derivations.comparison.documents.report import ChangeGroup, DocumentsReport
 from dis_derivations.comparison.weights.changes import WeightChanges, weight_changes
 from dis_derivations.comparison.weights.weight_set import Weights
+from dis_derivations.images.image_layout import INDEX_FILE
 from dis_store import strict_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
@@ -67,13 +73,15 @@ def diff_objects(stores: "Stores", a: Digest, b: Digest) -> DocumentsReport:
     )
     weights, moved = _weights(stores, (a, b), changed)
     told = [path for path in changed if path not in moved]
-    if is_image(left) and is_image(right):
-        fields = image_changes(stores, a, b)
-    else:
-        fields = tuple(
-            change for path in told for change in _fields(stores, (a, b), path, left, right)
-        )
-    texts = tuple(text for path in told for text in _text(stores, (a, b), path, left, right))
+    image = _image(stores, (a, b), (left, right))
+    below = _image_place(left)
+    # What the documents of an image say is told as what it means, not field by field.
+    others = [path for path in told if image is None or not path.startswith(below)]
+    fields = () if image is None else image.fields
+    fields += tuple(
+        change for path in others for change in _fields(stores, (a, b), path, left, right)
+    )
+    texts = tuple(text for path in others for text in _text(stores, (a, b), path, left, right))
     groups = (
         ChangeGroup("weights", matters=True, changes=weights[:_MAX_CHANGES]),
         ChangeGroup("fields", matters=True, changes=fields[:_MAX_CHANGES]),
@@ -89,12 +97,34 @@ def diff_objects(stores: "Stores", a: Digest, b: Digest) -> DocumentsReport:
         identical=a == b,
         groups=tuple(group for group in groups if group.changes),
         texts=texts,
+        packages=None if image is None else image.packages,
     )
 
 
 def is_closure(store: "ObjectFiles", digest: Digest) -> bool:
     """Tell whether an object is a closure, which holds weights and much beside them."""
     return any(file.path == _CLOSURE for file in store.files(digest))
+
+
+def _image(
+    stores: "Stores",
+    digests: tuple[Digest, Digest],
+    sides: tuple[Mapping[str, "ObjectFile"], Mapping[str, "ObjectFile"]],
+) -> "ImageChanges | None":
+    """Compare the images that two objects are, or that two closures have; None where they are the same or none."""
+    left, right = sides
+    below = _image_place(left)
+    if not (is_image(left, below) and is_image(right, below)):
+        return None
+    index = f"{below}{INDEX_FILE}"
+    if left[index].blake3 == right[index].blake3:
+        return None
+    return image_changes(stores, *digests, below)
+
+
+def _image_place(files: Mapping[str, "ObjectFile"]) -> str:
+    """Return what the paths of an image's files begin with in an object."""
+    return f"{IMAGE_DIRECTORY}/" if _CLOSURE in files else ""
 
 
 def _weights(

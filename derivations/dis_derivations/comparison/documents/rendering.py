@@ -22,7 +22,15 @@ def render_documents(report: DocumentsReport) -> str:
     lines = [*sides, *heading(f"{report.subject.capitalize()}: {verdict}")]
     if report.identical:
         lines.append("  in every byte")
+    # What is understood comes before the names of files.
+    files = [group for group in report.groups if group.kind.startswith("files")]
     for group in report.groups:
+        lines += [] if group in files else _group(group)
+    if report.packages is not None:
+        from dis_derivations.comparison.render_packages import packages_section
+
+        lines += packages_section(report.packages)
+    for group in files:
         lines += _group(group)
     for text in report.texts:
         lines += heading(f"What differs in {printable(text.subject)}")

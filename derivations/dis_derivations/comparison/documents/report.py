@@ -1,10 +1,13 @@
 """What a comparison of two documents or objects says, as values."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.comparison.causes.json_changes import Change
 from dis_derivations.comparison.causes.text_changes import TextDiff
+
+if TYPE_CHECKING:
+    from dis_derivations.comparison.causes.package_changes import PackageChanges
 
 DOCUMENTS_DIFF_KIND = "vllm.deterministic_documents_diff"
 SCHEMA_VERSION = 1
@@ -44,6 +47,7 @@ class DocumentsReport:
         identical: Whether they are the same in every byte, or have one id.
         groups: What differs; first what matters.
         texts: Files of text that differ.
+        packages: The packages of the images that both are or have; None where no layer of these differs.
     """
 
     subject: str
@@ -52,6 +56,7 @@ class DocumentsReport:
     identical: bool
     groups: tuple[ChangeGroup, ...]
     texts: tuple[TextDiff, ...] = ()
+    packages: "PackageChanges | None" = None
 
     @property
     def same(self) -> bool:
@@ -74,4 +79,5 @@ class DocumentsReport:
             "identical": self.identical,
             "groups": [group.to_json() for group in self.groups],
             "text_differences": [text.to_json() for text in self.texts],
+            "image_packages": None if self.packages is None else self.packages.to_json(),
         }

@@ -37,7 +37,7 @@ def diff_sides(a: Side, b: Side) -> OlderReport:
             **{name: _capture(a, b, name) for name in CAPTURE_FILES},
         },
         alignment=alignment,
-        divergences=tuple(_divergence(pair, a, b) for pair in alignment.parted[:MAX_DESCRIBED]),
+        divergences=tuple(_divergence(pair, a, b) for pair in alignment.described(MAX_DESCRIBED)),
         subjects=subjects_of(a, matched),
         manifest=_manifest(a, b),
         notes=tuple(_notes(a, b, how)),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from dis_derivations.comparison.causes.json_changes import Change
 from dis_derivations.comparison.causes.manifest_changes import ManifestChange
-from dis_derivations.comparison.divergence import Divergence
+from dis_derivations.comparison.divergence import Divergence, earliest
 from dis_derivations.comparison.older.side import Side
 from dis_derivations.comparison.report_json import divergence_json, sequences_json
 from dis_derivations.comparison.sequences import Alignment
@@ -103,6 +103,7 @@ class OlderReport:
     def to_json(self) -> dict[str, Any]:
         """Return the whole report; equal reports give equal documents."""
         described = [divergence_json(each) for each in self.divergences]
+        first = earliest(self.divergences)
         return {
             "schema_version": SCHEMA_VERSION,
             "kind": OLDER_DIFF_KIND,
@@ -115,7 +116,7 @@ class OlderReport:
                 for name, each in self.observed.items()
             },
             "sequences": sequences_json(self.alignment),
-            "first_divergence": described[0] if described else None,
+            "first_divergence": None if first is None else divergence_json(first),
             "divergences": described,
             "upstream": [subject.to_json() for subject in self.subjects],
             "manifest_changes": [

@@ -157,7 +157,7 @@ def side_of_bundle(bundle: Bundle, store: "ObjectFiles | None") -> Side:
         is_mock=bundle.engine_name == "mock",
         sequences=bundle.sequences,
         has_request_ids=True,
-        captures=frozenset(name for name in CAPTURE_FILES if bundle.has(name)),
+        captures=frozenset(name for name in CAPTURE_FILES if bundle.captured(name)),
         sampling=_sampling_by_id(tokens.get("parameters")),
         artifacts={
             (str(each.get("name")), str(each.get("path"))): str(each.get("digest"))

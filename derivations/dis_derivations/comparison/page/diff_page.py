@@ -1,5 +1,6 @@
 """A comparison of two runs as one page."""
 
+from dis_derivations.comparison.causes.package_changes import PackageChanges
 from dis_derivations.comparison.causes.upstream import Cause
 from dis_derivations.comparison.conclusion import in_short, verdict
 from dis_derivations.comparison.divergence import Divergence, SideLogits, Token
@@ -9,13 +10,21 @@ from dis_derivations.comparison.page.heat_map import heat_map, heat_map_data
 from dis_derivations.comparison.page.markup import Markup, element, joined, section, table
 from dis_derivations.comparison.page.provenance_graph import provenance_graph
 from dis_derivations.comparison.render_divergence import CHOICES, OTHER_PROMPTS
-from dis_derivations.comparison.render_text import observables
+from dis_derivations.comparison.render_packages import package_row
+from dis_derivations.comparison.render_text import (
+    first_element,
+    observables,
+    telling_tensors,
+    tensor_row,
+)
 from dis_derivations.comparison.report import DiffReport, RunIdentity
 from dis_derivations.comparison.sequences import SequencePair
 from dis_derivations.comparison.text_layout import change_lines, count, number, size, steps
 
 _SHOWN_CHANGES = 24
 _SHOWN_ROWS = 2000
+_SHOWN_TENSORS = 24
+_SHOWN_PACKAGES = 200
 
 
 def diff_page(report: DiffReport) -> str:
@@ -25,7 +34,9 @@ def diff_page(report: DiffReport) -> str:
         ("first-divergence", "First divergence", _first(report)),
         ("heat-map", "Sequences and positions", heat_map(report)),
         ("logit-error", "Logit error", error_curves(report.curves)),
+        ("tensors", "Where captured values part", _tensors(report)),
         ("causes", "Causes", _causes(report)),
+        ("packages", "Packages in the images", _packages(report.upstream.packages)),
         ("texts", "Texts", _texts(report)),
         ("provenance", "Provenance", _provenance(report)),
         ("sequences", "Sequences that part", _sequences(report)),
@@ -69,9 +80,10 @@ def _identity(label: str, run: RunIdentity) -> list[object]:
 
 
 def _first(report: DiffReport) -> Markup | None:
-    if report.divergence is None:
+    first = report.examination.alignment.first
+    if first is None or report.divergence is None:
         return None
-    return _divergence(report.examination.alignment.parted[0], report.divergence)
+    return _divergence(first, report.divergence)
 
 
 def _divergence(pair: SequencePair, found: Divergence) -> Markup:
@@ -105,6 +117,38 @@ def _side(label: str, side: SideLogits | None) -> list[list[object]]:
         [f"{label} top {len(side.top)} ({side.dtype})", element("code", best)],
         [f"{label} margin", element("code", margin)],
     ]
+
+
+def _tensors(report: DiffReport) -> Markup | None:
+    found = report.examination
+    parts: list[Markup] = []
+    for name, telling in telling_tensors(found).items():
+        rows = [tensor_row(each) for each in telling[:_SHOWN_TENSORS]]
+        more = len(telling) - len(rows)
+        parts += [
+            element("h3", name.capitalize()),
+            element("p", f"First: {first_element(found.tensors[name].first)}"),
+            table(["tensor, as a model computes them", "what differs"], rows),
+        ]
+        parts += [element("p", f"… and {more} more (--json has all)")] if more > 0 else []
+    return joined(parts) if parts else None
+
+
+def _packages(found: PackageChanges | None) -> Markup | None:
+    if found is None:
+        return None
+    rows = [package_row(each) for each in found.packages[:_SHOWN_PACKAGES]]
+    more = len(found.packages) - len(rows)
+    unread = [element("li", each) for each in found.unread[:_SHOWN_PACKAGES]]
+    header = ["package", "system", "A → B", "what is known of its effect"]
+    return joined(
+        [
+            element("p", f"{found.statement}."),
+            table(header, rows) if rows else None,
+            element("p", f"… and {more} more (--json has them)") if more > 0 else None,
+            element("ul", *unread) if unread else None,
+        ]
+    )
 
 
 def _causes(report: DiffReport) -> Markup | None:

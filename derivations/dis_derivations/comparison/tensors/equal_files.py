@@ -38,7 +38,7 @@ def is_one_file(a: Bundle, b: Bundle, path: str) -> bool:
     """Return whether a file of two bundles is known to have the same bytes.
 
     The store vouches for what is in it, and a registry's word is compared with what comes. Files of a directory have
-    no digest; one is hashed only where the other would have to be fetched.
+    no digest; one is hashed only where the other would have to be fetched, or was left out of what was handed on.
     """
     left, right = (_digest(*pair, path) for pair in ((a.reader, b.reader), (b.reader, a.reader)))
     return left is not None and left == right
@@ -47,7 +47,10 @@ def is_one_file(a: Bundle, b: Bundle, path: str) -> bool:
 def _digest(reader: BundleReader, other: BundleReader, path: str) -> Digest | None:
     if isinstance(reader, StoredBundle):
         return reader.file_digest(path)
-    if not isinstance(other, RemoteBundle) or other.is_at_hand(path):
+    if (entry := reader.left_out().get(path)) is not None:
+        return entry.blake3
+    is_far = isinstance(other, RemoteBundle) and not other.is_at_hand(path)
+    if not is_far and path not in other.left_out():
         return None
     from blake3 import blake3
 
@@ -59,8 +62,10 @@ def _digest(reader: BundleReader, other: BundleReader, path: str) -> Digest | No
 
 
 def at_hand(a: Bundle, b: Bundle, path: str) -> Bundle | None:
-    """Return a bundle of which a file can be read without fetching it; None where both are in registries."""
+    """Return a bundle of which a file can be read without fetching it; None where neither is one."""
     for each in (a, b):
+        if each.reader.lacks(path):
+            continue
         if not isinstance(each.reader, StoredBundle) or each.reader.is_at_hand(path):
             return each
     return None
