@@ -154,6 +154,8 @@ def _bound(mark: object) -> str:
 
 
 def _list_of(kind: str) -> str:
+    if kind.startswith("`"):  # words of which each item is one
+        return f"list of {kind}"
     word, space, rest = kind.partition(" ")
     return "list" if word == "any" else f"list of {word}s{space}{rest}"
 

@@ -173,10 +173,18 @@ def servers(
     del param
     from click.shell_completion import CompletionItem
 
+    from dis_command.config_places import user_directory
     from dis_command.session import Session
-    from dis_derivations.serving.records import ServerRecords
+    from dis_command.settings import STATE_DIRECTORY
+    from dis_store.errors import DisError
 
-    names = ServerRecords.of((ctx.find_object(Session) or Session()).environment).names()
+    session = ctx.find_object(Session) or Session()
+    try:
+        place = user_directory(session.environment, *STATE_DIRECTORY) / "servers"
+        # A server that was stopped leaves its log.
+        names = sorted(each.parent.name for each in place.glob("*/record.json"))
+    except (DisError, OSError):
+        return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         CollectionReport,
         RetirementPolicy,
     )
+    from dis_store.garbage_collection.retention import Kept
     from dis_store.garbage_collection.root_weights import RootWeight
     from dis_store.garbage_collection.space_goal import SpaceGoal
     from dis_store.garbage_collection.use_history import LastUse
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from dis_store.lock_holder import LockHolder
     from dis_store.realisations import Input, Realisation
     from dis_store.result_links import ResultLink
-    from dis_store.roots import Root
+    from dis_store.roots import Retention, Root
     from dis_store.store import Store
     from dis_store.tensors.tensor_scan import Tensor
     from dis_store.tensors.tensor_set import tensor_set_digest
@@ -67,6 +68,7 @@ __all__ = [
     "IntegrityError",
     "InterruptedBuildError",
     "InvalidInputError",
+    "Kept",
     "LastUse",
     "LockHolder",
     "OptimisationReport",
@@ -80,6 +82,7 @@ __all__ = [
     "RepairReport",
     "ResolvedFile",
     "ResultLink",
+    "Retention",
     "RetirementPolicy",
     "Root",
     "RootWeight",
@@ -113,6 +116,7 @@ _HOMES = {
     ),
     "garbage_collection.collection": ("CollectedObject", "CollectionReport", "RetirementPolicy"),
     "garbage_collection.use_history": ("LastUse",),
+    "garbage_collection.retention": ("Kept",),
     "garbage_collection.root_weights": ("RootWeight",),
     "garbage_collection.space_goal": ("SpaceGoal",),
     "contents": ("ResolvedFile",),
@@ -134,7 +138,7 @@ _HOMES = {
     "integrity.reindexing": ("ReindexReport",),
     "integrity.repair": ("RepairReport",),
     "result_links": ("ResultLink",),
-    "roots": ("Root",),
+    "roots": ("Retention", "Root"),
     "store": ("Store",),
     "tensors.tensor_scan": ("Tensor",),
     "tensors.tensor_set": ("tensor_set_digest",),

@@ -57,6 +57,15 @@ class UnknownReferenceError(InvalidInputError):
     code = "E0203"
 
 
+class RetainedRootError(InvalidInputError):
+    """A root must be kept for some time yet, because the manifest of its run says so.
+
+    The block says until when, and `dis root list` shows it. `dis root remove --force NAME` lets go of it all the same.
+    """
+
+    code = "E0206"
+
+
 class BuildError(DisError):
     """A build, a fetch or a run failed.
 

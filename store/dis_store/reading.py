@@ -13,6 +13,7 @@ from dis_store.foundation import Foundation
 if TYPE_CHECKING:
     from dis_store.census import Census
     from dis_store.contents import ResolvedFile
+    from dis_store.garbage_collection.retention import Kept
     from dis_store.garbage_collection.root_survey import RootSurvey
     from dis_store.garbage_collection.root_weights import RootWeight
     from dis_store.realisations import Realisation
@@ -256,6 +257,12 @@ class StoreReader:
         roots.check_name(name)
         with reported(self.path):
             return roots.read_root(self._foundation.layout, name)
+
+    def kept_roots(self) -> "dict[str, Kept]":
+        """Return the roots that must be kept for some time yet, with until when; damaged ones are left out."""
+        from dis_store.garbage_collection.retention import kept_roots
+
+        return kept_roots(self._foundation.layout, self.survey_roots().good)
 
     def weigh_roots(self) -> "tuple[RootWeight, ...]":
         """Return what each root that can be read keeps alone, and what it shares: the heaviest first."""

@@ -69,8 +69,17 @@ def encode_record(kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
     return canonical_json.encode({"type": kind, "format": version, **fields})
 
 
-def decode_record(data: bytes, *, kind: str, version: int, name: str) -> dict[str, Any]:
+def decode_record(
+    data: bytes, *, kind: str, version: int, name: str, oldest: int | None = None
+) -> dict[str, Any]:
     """Parse a record.
+
+    Args:
+        data: Its bytes.
+        kind: What it must be.
+        version: Its format; the newest one where `oldest` is given.
+        name: What messages call it.
+        oldest: The oldest format that is read; None where there is only one.
 
     Raises:
         IntegrityError: It is no strict JSON object of this type and format.
@@ -81,9 +90,10 @@ def decode_record(data: bytes, *, kind: str, version: int, name: str) -> dict[st
         raise IntegrityError(f"{name} is damaged", cause=error.cause) from error
     if not isinstance(document, dict) or document.get("type") != kind:
         raise IntegrityError(f"{name} is damaged", cause=f"it is no {kind} record")
-    if document.get("format") != version:
+    found = document.get("format")
+    if type(found) is not int or not (version if oldest is None else oldest) <= found <= version:
         raise IntegrityError(
             f"{name} cannot be read",
-            cause=f"its format is {document.get('format')!r}, not {version}",
+            cause=f"its format is {found!r}, not {version}",
         )
     return document

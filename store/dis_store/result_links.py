@@ -8,7 +8,7 @@ elsewhere.
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dis_store.digest import Digest
@@ -56,7 +56,9 @@ def add(foundation: Foundation, link: Path, root: Root) -> None:
     """
     foundation.require(root.object)
     place = check_link(link)
-    document = {**vars(stamped(root)), "link": str(place)}
+    # What a manifest wants of its run's root is about that root; a link stays as long as it stays.
+    plain = replace(stamped(root), retention=None, include=())
+    document = {**plain.fields(), "link": str(place)}
     record = foundation.layout.result_links / f"{_identity(place)}.json"
     with foundation.locks.sharing():
         if not foundation.is_valid(root.object):

@@ -8,7 +8,12 @@ from typing import Any
 from dis_store.digest import Digest
 from dis_store.durability import fsync_directory
 from dis_store.environment import reading
-from dis_store.errors import DamagedRootError, IntegrityError, InvalidInputError
+from dis_store.errors import (
+    DamagedRootError,
+    IntegrityError,
+    InvalidInputError,
+    RetainedRootError,
+)
 from dis_store.foundation import Foundation, missing
 from dis_store.last_use import note_use
 from dis_store.layout import Layout
@@ -16,8 +21,26 @@ from dis_store.path_rules import check_path
 from dis_store.records import decode_record, encode_record, write_record
 
 FORMAT = 1
+# Of a record with members that versions before them do not know: they must refuse it, and not let go of what it keeps.
+WISHES_FORMAT = 2
 SUFFIX = ".json"
+# More than any calendar has, and exact in every reader of JSON.
+MAX_DAYS = 10**9
 MAX_NAME_BYTES = 255 - len(SUFFIX)
+_ONLY_WITH_WISHES = frozenset({"retention", "include"})
+
+
+@dataclass(frozen=True)
+class Retention:
+    """For how long a root is kept at least.
+
+    Attributes:
+        days: Counted from the last use of the root; from 1 to `MAX_DAYS`.
+        by: What a person calls that which asked for it.
+    """
+
+    days: int
+    by: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +54,8 @@ class Root:
         automatic: Whether dis made the root itself, so that a retirement policy may remove it.
         label: What a person calls it.
         created_at: UTC, ISO 8601; filled when the root is set, if it is empty.
+        retention: For how long the root stays, whatever a policy says; None for as long as any other.
+        include: Words for what of the object is handed out. They mean nothing to the store.
     """
 
     object: Digest
@@ -39,10 +64,22 @@ class Root:
     automatic: bool = False
     label: str = ""
     created_at: str = ""
+    retention: Retention | None = None
+    include: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """Return the members of the record; those that are not always there stand only where they say something."""
+        found = {**vars(self), "include": list(self.include)}
+        found["retention"] = None if self.retention is None else dict(vars(self.retention))
+        return {
+            name: value for name, value in found.items() if value or name not in _ONLY_WITH_WISHES
+        }
 
     def encode(self) -> bytes:
         """Return the record as it is on disk: canonical JSON."""
-        return encode_record("root", FORMAT, vars(self))
+        fields = self.fields()
+        with_wishes = not _ONLY_WITH_WISHES.isdisjoint(fields)
+        return encode_record("root", WISHES_FORMAT if with_wishes else FORMAT, fields)
 
     @classmethod
     def decode(cls, data: bytes, *, name: str = "a root") -> "Root":
@@ -51,7 +88,8 @@ class Root:
         Raises:
             IntegrityError: `data` is not exactly the encoding of a root.
         """
-        root = root_from_json(decode_record(data, kind="root", version=FORMAT, name=name), name)
+        document = decode_record(data, kind="root", version=WISHES_FORMAT, name=name, oldest=FORMAT)
+        root = root_from_json(document, name)
         if root.encode() != data:
             raise IntegrityError(
                 f"{name} is damaged", cause="it is not the encoding of what it says"
@@ -73,11 +111,22 @@ def root_from_json(document: dict[str, Any], name: str) -> Root:
             automatic=bool(document["automatic"]),
             label=str(document["label"]),
             created_at=str(document["created_at"]),
+            retention=_retention(document.get("retention")),
+            include=tuple(map(str, document.get("include", ()))),
         )
-    except (KeyError, TypeError, InvalidInputError) as error:
+    except (KeyError, TypeError, ValueError, InvalidInputError) as error:
         raise IntegrityError(
             f"{name} is damaged", cause=f"{type(error).__name__}: {error}"
         ) from error
+
+
+def _retention(document: Any) -> Retention | None:
+    if document is None:
+        return None
+    days = document["days"]
+    if type(days) is not int or not 1 <= days <= MAX_DAYS:
+        raise ValueError(f"a retention of {days!r} days")
+    return Retention(days, str(document["by"]))
 
 
 def _optional(text: str | None) -> Digest | None:
@@ -111,15 +160,24 @@ def _fault_of_name(name: str) -> str | None:
     return None
 
 
-def set_root(foundation: Foundation, name: str, root: Root) -> None:
+def set_root(foundation: Foundation, name: str, root: Root, *, force: bool = False) -> None:
     """Write a root, in place of one of the same name. Durable when it returns.
+
+    Args:
+        foundation: The store.
+        name: The root's.
+        root: What it keeps from now on.
+        force: Whether it may let go of something else that must still be kept.
 
     Raises:
         InvalidInputError: The name is refused.
+        RetainedRootError: The name keeps something else for some time yet.
         IntegrityError: The object is not in the store.
     """
     check_name(name)
     foundation.require(root.object)
+    if not force:
+        _refuse_retained(foundation.layout, name, unless=root.object)
     data = stamped(root).encode()
     with foundation.locks.sharing():
         if not foundation.is_valid(root.object):
@@ -162,13 +220,21 @@ def remedy(names: Sequence[str]) -> str:
     return f"put back a copy, or give up what was kept: dis root remove {shlex.join(names)}"
 
 
-def remove_root(foundation: Foundation, name: str) -> None:
+def remove_root(foundation: Foundation, name: str, *, force: bool = False) -> None:
     """Remove a named root. What it kept goes with the next collection.
+
+    Args:
+        foundation: The store.
+        name: The root's.
+        force: Whether it may go although it must be kept for some time yet.
 
     Raises:
         InvalidInputError: There is none of that name.
+        RetainedRootError: It is kept for some time yet.
     """
     check_name(name)
+    if not force:
+        _refuse_retained(foundation.layout, name)
     path = foundation.layout.root(name)
     try:
         path.unlink()
@@ -177,3 +243,21 @@ def remove_root(foundation: Foundation, name: str) -> None:
             f"there is no root {name!r}", hint="list them with: dis root list"
         ) from error
     fsync_directory(path.parent)
+
+
+def _refuse_retained(layout: Layout, name: str, *, unless: Digest | None = None) -> None:
+    """Refuse to let go of a root that is kept for some time yet; of a damaged one nobody knows."""
+    try:
+        root = read_root(layout, name)
+    except DamagedRootError:
+        return
+    if root is None or root.retention is None or root.object == unless:
+        return
+    from dis_store.garbage_collection.retention import kept_roots
+
+    if (kept := kept_roots(layout, {name: root}).get(name)) is not None:
+        raise RetainedRootError(
+            f"the root {name!r} is kept until {kept.date}",
+            cause=f"{name}: {kept.text}",
+            hint="let go of it all the same: --force",
+        )

@@ -209,17 +209,18 @@ class Store(StoreReader):
 
     # Roots
 
-    def set_root(self, name: str, root: "Root") -> None:
+    def set_root(self, name: str, root: "Root", *, force: bool = False) -> None:
         """Keep an object under a name, in place of what the name kept before.
 
         Raises:
             InvalidInputError: The name is refused.
+            RetainedRootError: It keeps something else for some time yet, and `force` does not allow to let go of it.
             IntegrityError: The object is not in the store.
         """
         from dis_store import roots
 
         with reported(self.path):
-            roots.set_root(self._foundation, name, root)
+            roots.set_root(self._foundation, name, root, force=force)
 
     def note_use(self, name: str) -> None:
         """Note that what a named root keeps is used now, for policies that give up what is used no more.
@@ -231,16 +232,17 @@ class Store(StoreReader):
         roots.check_name(name)
         last_use.note_use(self._foundation.layout, name)
 
-    def remove_root(self, name: str) -> None:
+    def remove_root(self, name: str, *, force: bool = False) -> None:
         """Remove a named root.
 
         Raises:
             InvalidInputError: There is none of that name.
+            RetainedRootError: It is kept for some time yet, and `force` does not allow to let go of it.
         """
         from dis_store import roots
 
         with reported(self.path):
-            roots.remove_root(self._foundation, name)
+            roots.remove_root(self._foundation, name, force=force)
 
     def add_result_link(self, link: Path, root: "Root") -> None:
         """Make a symlink outside the store to an object, and keep the object while it is there.

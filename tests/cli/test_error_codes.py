@@ -20,6 +20,7 @@ GIVEN = {
     "E0203": "UnknownReferenceError",
     "E0204": "OutputExistsError",
     "E0205": "UnconfirmedError",
+    "E0206": "RetainedRootError",
     "E0210": "InvalidManifestError",
     "E0211": "LockRefusedError",
     "E0220": "UnreadableWeightsError",

@@ -80,7 +80,8 @@ def test_show_prints_questions_and_answers(dis: Dis, realised: Realised, laid_ou
 def test_show_json_has_the_stated_fields(dis: Dis, realised: Realised) -> None:
     document = dis("show", "first", "--json").document
     assert set(document) == {
-        "schema_version", "name", "run_id", "grade", "engine", "artifact_digests_verified", "weights", "exchanges",
+        "schema_version", "name", "run_id", "grade", "engine", "artifact_digests_verified", "weights", "left_out",
+        "kept_until", "exchanges",
     }  # fmt: skip
     assert set(document["exchanges"][0]) == {
         "id", "conversation", "prompt", "answer", "prompt_tokens", "output_tokens",

@@ -24,9 +24,15 @@ BLOCKS = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, bytes, bytes]]:
+def packed_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where archives are written."""
+    return tmp_path_factory.mktemp("quickstart")
+
+
+@pytest.fixture(scope="module")
+def archive(packed_at: Path) -> Iterator[tuple[str, bytes, bytes]]:
     """Return the digest of the quickstart's bundle, the archive of the run, decompressed, and the file of requests."""
-    place = tmp_path_factory.mktemp("quickstart")
+    place = packed_at
     store = ["--store", str(place / "store")]
     config = str(ROOT / "configs/quickstart.json")
     built = call(["realize", config, "--name", "first", "--progress", "none", *store])
@@ -36,6 +42,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, byt
     assert packed.code == 0, packed.err
     document = json.loads(BLOCKS.findall(BUNDLE)[1])
     requests = call(["cat", document["requests_digest"], "requests.json", *store])
+    part = place / "part.tar.gz"
+    assert call(["bundle", "first", "--include", "tokens", "--output", str(part), *store]).code == 0
     yield Path(built.out.strip()).name, gzip.decompress(file.read_bytes()), requests.out.encode()
     make_writable(place)
 
@@ -71,7 +79,7 @@ def test_the_bundle_of_the_example_is_the_one_of_the_quickstart(
 
 
 def test_the_archive_of_the_example_is_the_one_of_the_quickstart(
-    archive: tuple[str, bytes, bytes],
+    archive: tuple[str, bytes, bytes], packed_at: Path
 ) -> None:
     digest, packed, _ = archive
     files = members(packed)
@@ -82,7 +90,12 @@ def test_the_archive_of_the_example_is_the_one_of_the_quickstart(
     assert [(name, int(size)) for name, size in rows] == [
         (name, len(data)) for name, data in files.items()
     ]
-    assert BLOCKS.findall(ARCHIVE) == [files["archive.json"].decode()]
+    part = members(gzip.decompress((packed_at / "part.tar.gz").read_bytes()))
+    assert BLOCKS.findall(ARCHIVE) == [
+        files["archive.json"].decode(),
+        part["archive.json"].decode(),
+        part["run/left_out.json"].decode(),
+    ]
     assert json.loads(files["archive.json"])["bundle"] == digest
 
 

@@ -1,16 +1,26 @@
 """docs/internals/formats/store.md: its worked examples are what the code writes, byte for byte."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dis_store import Digest, Input, Realisation, Root, Store, index_schema, layout
+from dis_store import (
+    Digest,
+    Input,
+    Realisation,
+    Retention,
+    Root,
+    Store,
+    index_schema,
+    layout,
+)
 from dis_store.realisations import FORMAT as REALISATION_FORMAT
 from trees import Blob, write_tree
 
 PAGE = (Path(__file__).parents[2] / "docs/internals/formats/store.md").read_text("utf-8")
-FORMAT, GREETING, GREETER, DERIVATION, REALISATION, ROOT, LINK = re.findall(
+FORMAT, GREETING, GREETER, DERIVATION, REALISATION, ROOT, WISHES, LINK = re.findall(
     r"```json\n(.*?)\n```", PAGE, re.DOTALL
 )
 SCRIPT = b"#!/bin/sh\ncat ../greeting\n"
@@ -75,6 +85,11 @@ def test_the_examples_of_records_are_what_is_on_disk(
     )
     store.set_root("example", root)
     assert stored(store, "roots/example.json") == ROOT
+    wishes = replace(
+        root, automatic=True, retention=Retention(30, "an example"), include=("tokens",)
+    )
+    store.set_root("wishes", wishes)
+    assert stored(store, "roots/wishes.json") == WISHES
     link = tmp_path / "result"
     store.add_result_link(link, root)
     record = f"roots/auto/{Digest.of(bytes(link))[:32]}.json"

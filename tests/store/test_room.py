@@ -1,12 +1,13 @@
 """Whether there is room is told before anything is written, and what to remove when there is none."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dis_store import Root, Store
+from dis_store import Retention, Root, Store
 from dis_store.digest import Digest
 from dis_store.errors import DiskFullError
 from dis_store.store import Store as StoreClass
@@ -42,6 +43,14 @@ def kept(store: Store, tmp_path: Path) -> Store:
 def test_advice_names_the_roots_that_make_room(kept: Store, lacking: int, advice: str) -> None:
     with kept:
         assert kept.advice_for_room(lacking) == f"{advice}use another disk: --store PATH"
+
+
+def test_advice_names_no_root_that_must_be_kept(kept: Store) -> None:
+    with kept:
+        root = kept.roots()["run.two"]
+        kept.set_root("run.two", replace(root, retention=Retention(30, "the manifest m")))
+        advice = kept.advice_for_room(MIB + 1)
+    assert advice.startswith("free 5.0 MiB: dis root remove run.one && dis gc; or ")
 
 
 def test_advice_says_when_nothing_makes_room(kept: Store) -> None:

@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import zstandard
 
@@ -39,6 +39,52 @@ def tar_of(files: Mapping[str, bytes], mode: int = 0o755) -> bytes:
             member.size, member.mode = len(data), mode
             archive.addfile(member, io.BytesIO(data))
     return out.getvalue()
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a layer.
+
+    Attributes:
+        name: As the archive says it.
+        data: The content of a regular file.
+        kind: As `tarfile` calls it.
+        target: Of a link.
+        size: What the header says; None for the truth.
+    """
+
+    name: str
+    data: bytes = b""
+    kind: bytes = tarfile.REGTYPE
+    target: str = ""
+    size: int | None = None
+
+
+def layer_of(members: Sequence[Member], form: Literal[0, 1, 2] = tarfile.PAX_FORMAT) -> bytes:
+    """Return a tar archive of members, right or wrong."""
+    out = io.BytesIO()
+    for member in members:
+        info = tarfile.TarInfo(member.name)
+        info.type, info.linkname = member.kind, member.target
+        info.size = len(member.data) if member.size is None else member.size
+        out.write(info.tobuf(form, "utf-8", "surrogateescape"))
+        out.write(member.data + bytes(-len(member.data) % 512))
+    return out.getvalue() + bytes(1024)
+
+
+def dpkg_status(**versions: str) -> bytes:
+    """Return the list of a Debian system in which packages are installed; `_` in a name stands for `-`."""
+    return b"".join(
+        f"Package: {name.replace('_', '-')}\nStatus: install ok installed\nMaintainer: x\n"
+        f"Version: {version}\nDescription: of {name}\n Version: 9 in a description\n\n".encode()
+        for name, version in versions.items()
+    )
+
+
+def distribution(name: str, version: str, below: str = "usr/lib/python3/site-packages") -> Member:
+    """Return the METADATA of an installed Python distribution."""
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nName: another\n"
+    return Member(f"{below}/{name}-{version}.dist-info/METADATA", text.encode())
 
 
 @dataclass

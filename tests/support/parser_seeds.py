@@ -7,7 +7,8 @@ from builds import build_of
 from checkpoints import CheckpointShape
 from dis_derivations.graph.derivation import Derivation, OutputReference
 from dis_derivations.lock.document import Lock, LockedFile
-from dis_store import Root, canonical_json
+from dis_derivations.runs import left_out
+from dis_store import Retention, Root, canonical_json
 from dis_store.digest import Digest, Sha256
 from dis_store.tree import FileEntry, Tree
 from safetensors_bytes import safetensors_bytes
@@ -17,6 +18,8 @@ A, B = Digest.of(b"a"), Digest.of(b"b")
 ROOT = Root(
     A, derivation=B, key=A, automatic=True, label="run", created_at="2026-01-01T00:00:00+00:00"
 ).encode()
+WISHES = Root(A, automatic=True, retention=Retention(30, "m"), include=("tokens",)).encode()
+LEFT_OUT = left_out.document(A, [left_out.LeftOut("logits.safetensors", 5, A, B, "x")])
 RESULT_LINK = canonical_json.encode(
     {**json.loads(ROOT), "type": "result-link", "link": "/nowhere/result"}
 )

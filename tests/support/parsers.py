@@ -27,9 +27,13 @@ from dis_derivations.artifacts.shard_index import decode_index
 from dis_derivations.artifacts.weights_check import check_weight_file
 from dis_derivations.engines.reference.families import parse_configuration
 from dis_derivations.graph.derivation import Derivation
+from dis_derivations.images.contents.image_packages import ImageLayer, package_differences
+from dis_derivations.images.contents.layer_stream import Allowance, UnreadableError
+from dis_derivations.images.contents.package_lists import packages_in
 from dis_derivations.lock.document import Lock
 from dis_derivations.manifest.loading import load_manifest
 from dis_derivations.manifest.overrides import apply_override, parse_override
+from dis_derivations.runs import left_out
 from dis_derivations.runs.archive_reader import unpack
 from dis_derivations.runs.bundle_documents import load_bundle
 from dis_derivations.runs.bundle_reader import DirectoryBundle
@@ -79,6 +83,7 @@ from dis_store.roots import check_name
 from dis_store.tensors.safetensors_header import read_from
 from dis_store.tensors.tensor_scan import TensorScan
 from dis_store.tree import Tree
+from images import Member, distribution, dpkg_status, layer_of
 from manifest_documents import smallest_manifest
 from parser_seeds import (
     CONFIG,
@@ -87,6 +92,7 @@ from parser_seeds import (
     GGUF,
     HOLDER,
     INDEX,
+    LEFT_OUT,
     LOCK,
     OBJECT,
     REALISATION,
@@ -95,7 +101,9 @@ from parser_seeds import (
     ROOT,
     SAFETENSORS,
     VERIFICATION,
+    WISHES,
 )
+from rpm_databases import rpm_database, rpm_header
 from word_tokenizer import TEMPLATE, tokenizer_bytes
 
 
@@ -271,6 +279,26 @@ def _weights(name: str) -> Callable[[bytes], Any]:
     return lambda data: check_weight_file(name, _file(data, "weights"))
 
 
+def _layer(packing: str) -> Callable[[bytes], Any]:
+    """Return a comparison of two images of one layer each, one of which is the bytes."""
+
+    def reading(data: bytes) -> Any:
+        layer = ImageLayer("it", _file(data, "layer"), packing)
+        return package_differences([], [layer], Allowance())
+
+    return reading
+
+
+def _package_list(path: str) -> Callable[[bytes], Any]:
+    def reading(data: bytes) -> Any:
+        try:
+            return list(packages_in(path, data))
+        except UnreadableError as error:
+            raise InvalidInputError(str(error)) from error
+
+    return reading
+
+
 def _prompts(kind: str) -> Callable[[bytes], Any]:
     return lambda data: read_prompts(data, dataset_format=kind, count=1)
 
@@ -301,7 +329,8 @@ PARSERS: Mapping[str, Parser] = {
         lambda data: strict_json.decode(data, name="it"), (b'{"a":[1,-2.5e3,"\\u00e9\\n",null,true]}',), json=True
     ),
     "tree manifest": Parser(Tree.decode, _TREES, Tree.encode, json=True),
-    "root": Parser(Root.decode, (ROOT,), Root.encode, json=True),
+    "root": Parser(Root.decode, (ROOT, WISHES), Root.encode, json=True),
+    "what was left out of a run": Parser(left_out.read_document, (LEFT_OUT,), json=True),
     "result link": Parser(_result_link, (RESULT_LINK,), json=True),
     "realisation": Parser(Realisation.decode, (REALISATION,), Realisation.encode, json=True),
     "derivation": Parser(Derivation.decode, (DERIVATION,), Derivation.encode, json=True),
@@ -425,6 +454,23 @@ PARSERS: Mapping[str, Parser] = {
     "trusted identities of settings": Parser(
         lambda data: read_identities(data.decode("utf-8", "surrogateescape"), "it", Path("/x")),
         (trust_seeds.IDENTITIES,), json=True,
+    ),
+    "layer of an image": Parser(
+        _layer("none"),
+        (
+            layer_of(
+                [distribution("torch", "2.10.0"), Member("a/.wh.b"), Member("var/lib/dpkg/status", dpkg_status(a="1"))]
+            ),
+        ),
+    ),
+    "layer of an image, gzip": Parser(
+        _layer("gzip"), (evil_compression.gzipped(layer_of([distribution("torch", "2.10.0")])),)
+    ),
+    "layer of an image, zstd": Parser(
+        _layer("zstd"), (evil_compression.zstd(layer_of([distribution("torch", "2.10.0")])),)
+    ),
+    "database of RPM": Parser(
+        _package_list("var/lib/rpm/rpmdb.sqlite"), (rpm_database(rpm_header(name="a", version="1", release="1")),)
     ),
     "text for a terminal": Parser(
         _argument(lambda text: (printable(text), one_line(text))), (b"a\x1b[2J\n",)

@@ -72,7 +72,8 @@ def gc(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     given, a root is dropped when both allow it. With --max-freed or --keep-free
     they go one by one, least recently used first, until it is enough. Before
     any of them goes, gc says what that frees and asks. Roots that people named
-    are never dropped. --dry-run also prints what each root keeps.
+    are never dropped, nor are those of runs whose manifests want them to be
+    kept for some time yet. --dry-run also prints what each root keeps.
 
     Images that dis loaded into Docker stay there when their objects go; gc
     names them, and with --docker removes them from there.
@@ -105,6 +106,8 @@ def gc(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         },
         lambda: "\n".join((_text(report), *in_docker.lines)),
     )
+    if report.retained_roots:
+        session.say(_retained(report))
     if report.unproven_roots:
         session.say(_unproven(report))
     if not report.reached and keep_free is not None:
@@ -136,6 +139,7 @@ def _document(report: "CollectionReport") -> dict[str, Any]:
         "wanted_bytes": report.wanted_bytes,
         "reached": report.reached,
         "unproven_roots": list(report.unproven_roots),
+        "retained_roots": list(report.retained_roots),
         "roots": [_weight(each) for each in report.roots],
     }
 
@@ -149,6 +153,9 @@ def _weight(weight: "RootWeight") -> dict[str, Any]:
         "objects": weight.objects,
         "only_bytes": weight.only_bytes,
         "shared_bytes": weight.shared_bytes,
+        "kept_until": None
+        if weight.kept is None
+        else weight.kept.until.isoformat(timespec="seconds"),
     }
 
 
@@ -189,12 +196,26 @@ def _weights(roots: "tuple[RootWeight, ...]") -> list[str]:
         )
         for each in roots
     ]
-    return aligned([head, *rows]).splitlines()
+    if not any(each.kept for each in roots):  # which is so wherever no manifest asks for it
+        return aligned([head, *rows]).splitlines()
+    until = ["-" if each.kept is None else each.kept.date for each in roots]
+    wide = [(*row, date) for row, date in zip(rows, until, strict=True)]
+    return aligned([(*head, "KEPT UNTIL"), *wide]).splitlines()
+
+
+def _retained(report: "CollectionReport") -> str:
+    from dis_command.terminal import count_text
+
+    roots = count_text(len(report.retained_roots), "automatic root")
+    return (
+        f"note: {roots} kept, as outputs.bundle_policy of the manifest asks: dis root list says until when, and"
+        " dis root remove --force lets go"
+    )
 
 
 def _unproven(report: "CollectionReport") -> str:
     from dis_command.terminal import count_text
-    from dis_store.garbage_collection.retirement import DAYS_OF_EVIDENCE
+    from dis_store.garbage_collection.retention import DAYS_OF_EVIDENCE
 
     roots = count_text(len(report.unproven_roots), "automatic root")
     return (

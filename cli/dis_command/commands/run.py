@@ -85,14 +85,15 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     """Realise a run and lay it out as a directory of files.
 
     Prints the directory. It holds bundle.json, manifest.used.json,
-    lock.used.json, tokens.json, run_log.json and what was captured. The exit
-    code is 1 when the results differ from outputs.golden of the manifest.
+    lock.used.json, tokens.json, run_log.json and what was captured, or what
+    outputs.bundle_policy.include of the manifest has of it. The exit code is 1
+    when the results differ from outputs.golden of the manifest.
     """
     from dis_derivations.lock.input_files import refuse_inputs
     from dis_derivations.realisation.manifest_target import realise_target
     from dis_derivations.realisation.target import TargetRequest
     from dis_derivations.runs.output_file import check_place
-    from dis_derivations.runs.run_directory import RUN_LOG, copy_file
+    from dis_derivations.runs.run_directory import copy_file
 
     path = Path(chosen_config(config, config_option))
     request = TargetRequest(
@@ -119,9 +120,10 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
             realised = realise_target(store, request, reporter)
         warn_after(session, realised)
         directory = _lay_out(store, realised, run_dir)
-        for source, copy in (("tokens.json", token_output), (RUN_LOG, run_log_output)):
-            if copy is not None:
-                copy_file(directory / source, copy, replace=force)
+        if token_output is not None:
+            copy_file(directory / "tokens.json", token_output, replace=force)
+        if run_log_output is not None:
+            copy_file(_run_log(store, realised, directory), run_log_output, replace=force)
         session.print_result(lambda: _document(store, realised, directory), lambda: str(directory))
         if realised.golden is None:
             return 0
@@ -139,7 +141,17 @@ def _lay_out(store: "Store", realised: "RealisedTarget", run_dir: Path | None) -
         run_id=run_id_of(store, bundle),
         manifest_name=realised.name,
     )
-    return lay_out(store, bundle, realised.outputs.get("log"), directory)
+    return lay_out(store, bundle, realised.outputs.get("log"), directory, realised.include)
+
+
+def _run_log(store: "Store", realised: "RealisedTarget", directory: Path) -> Path:
+    """Return the run log: that of the directory, or the store's where the manifest wants none there."""
+    from dis_derivations.runs.run_directory import RUN_LOG, run_log_in
+
+    laid_out = directory / RUN_LOG
+    if laid_out.exists():
+        return laid_out
+    return run_log_in(store, realised.outputs.get("log")) or laid_out
 
 
 def _document(store: "Store", realised: "RealisedTarget", directory: Path) -> dict[str, object]:

@@ -8,7 +8,7 @@ from dis_command.session import Session
 if TYPE_CHECKING:
     from dis_derivations.runs.bundle_documents import Bundle
     from dis_derivations.runs.transcript import Exchange
-    from dis_store import Digest, Store
+    from dis_store import Digest, Kept, Store
 
 
 @command(
@@ -29,7 +29,9 @@ def show(session: Session, ref: str) -> None:
     a bundle.json or an archive. Of a probe, its verdict is printed.
     """
     from dis_command.references import looking_up
+    from dis_derivations.comparison.diff import left_out_notes
     from dis_derivations.runs.bundle_documents import load_bundle
+    from dis_derivations.runs.roots import longest_kept
     from dis_derivations.runs.transcript import transcript
 
     with looking_up(session, [ref]) as (store, resolve):
@@ -43,12 +45,17 @@ def show(session: Session, ref: str) -> None:
             return
         bundle = load_bundle(resolved.bundle(store))
         exchanges = transcript(bundle, resolved.objects(store))
+        kept = None if resolved.digest is None else longest_kept(store, resolved.digest)
         weights = _weights(store, bundle) if session.as_json else None
     session.print_result(
-        lambda: _document(bundle, exchanges, weights),
+        lambda: _document(bundle, exchanges, weights, kept),
         lambda: _text(bundle, exchanges),
         paged=True,
     )
+    for line in left_out_notes(bundle.reader):
+        session.say(f"note: {line}")
+    if kept is not None:
+        session.say(f"note: {kept.text}")
 
 
 def _show_verdict(session: Session, store: "Store", digest: "Digest") -> bool:
@@ -70,7 +77,10 @@ def _weights(store: "Store", bundle: "Bundle") -> "Digest | None":
 
 
 def _document(
-    bundle: "Bundle", exchanges: list["Exchange"], weights: "Digest | None"
+    bundle: "Bundle",
+    exchanges: list["Exchange"],
+    weights: "Digest | None",
+    kept: "Kept | None",
 ) -> dict[str, Any]:
     return {
         "schema_version": 1,
@@ -80,6 +90,8 @@ def _document(
         "engine": bundle.engine_name,
         "artifact_digests_verified": bundle.document.unverified is None,
         "weights": weights,
+        "left_out": [entry.to_json() for entry in bundle.reader.left_out().values()],
+        "kept_until": None if kept is None else kept.until.isoformat(timespec="seconds"),
         "exchanges": [
             {
                 "id": exchange.id,

@@ -422,7 +422,7 @@ FIELD_EFFECTS: tuple[FieldEffect, ...] = (
     *_rows(
         Effect.WHERE,
         "outputs.bundle_policy.",
-        include="what earlier tools put into a bundle; `dis` always puts all of it",
-        retention_days="how long earlier tools kept a bundle",
+        include="what archives and run directories hold; everything where the list is empty",
+        retention_days="for how many days from its last use the run's automatic root is kept at least",
     ),
 )

@@ -1,6 +1,6 @@
-"""The block `outputs`: where a run is laid out. It has no part in manifest_id."""
+"""The block `outputs`: where a run is laid out, and what is done with it. It has no part in manifest_id."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,11 +21,25 @@ class Golden(Block):
         return self
 
 
-class BundlePolicy(Block):
-    """What a bundle is to hold, and for how long."""
+# As `include_words` has them; a type needs them written out.
+IncludeWord = Literal[
+    "bundle",
+    "manifest",
+    "lock",
+    "tokens",
+    "engine",
+    "logits",
+    "activations",
+    "engine_trace",
+    "run_log",
+]
 
-    include: Items[NonEmpty] = ()
-    retention_days: Annotated[int, Field(ge=0)] | None = None
+
+class BundlePolicy(Block):
+    """What archives and directories of a run are to hold, and for how long it is kept."""
+
+    include: Items[IncludeWord] = ()
+    retention_days: Annotated[int, Field(ge=0, le=999_999)] | None = None
 
 
 class Outputs(Block):

@@ -49,13 +49,13 @@ def _realise(store: Store, request: TargetRequest, reporter: "Reporter") -> Real
     raw = read_manifest_files(request.config, request.overrides)
     location = LockLocation.of(raw)
     if _may_recall(request, raw) and (known := _recall(store, raw, location, request)) is not None:
-        return _directed(_keep(store, known, request, reporter), raw)
+        return _keep(store, _directed(known, raw), request, reporter)
     # Only now is it known that there is work: the rest of the package, and pydantic with it, loads
     # here.
     from dis_derivations.realisation.manifest_build import ManifestBuild
 
     with closing(ManifestBuild.prepare(store, raw, location, request, reporter)) as build:
-        return _directed(_build(store, raw, build, request, reporter), raw)
+        return _build(store, raw, build, request, reporter)
 
 
 def _build(
@@ -67,17 +67,17 @@ def _build(
 ) -> RealisedTarget:
     try:
         # Rooted before anything else is tried: a rebuild that fails must not cost the first build.
-        realised = _keep(store, build.realise(), request, reporter)
+        realised = _keep(store, _directed(build.realise(), raw), request, reporter)
     except InterruptedBuildError:
         if (finished := build.finished()) is not None:
-            _keep(store, finished, request, reporter)
+            _keep(store, _directed(finished, raw), request, reporter)
         raise
     # What files have become since they were locked follows from no plan.
     if request.verify_digests and plan_cache.follows_from_files(raw):
         plan_cache.remember(
             store, plan_cache.plan_key(raw, build.used_lock.data, request), realised
         )
-    rebuilds = tuple(_rebuild(store, build, reporter) for _ in range(request.rebuilds))
+    rebuilds = tuple(_rebuild(store, build, raw, reporter) for _ in range(request.rebuilds))
     return replace(realised, rebuilds=rebuilds)
 
 
@@ -118,14 +118,23 @@ def _recall(
 
 
 def _directed(realised: RealisedTarget, raw: RawManifest) -> RealisedTarget:
-    """Add where the manifest wants its run to be laid out, and what it wants it to be compared with."""
+    """Add where the manifest wants its run to be laid out, compared with what, and kept and handed on how."""
     outputs = raw.document.get("outputs")
     if not isinstance(outputs, dict):
         return realised
-    golden, path = outputs.get("golden"), None
-    if realised.target == "run" and isinstance(golden, dict) and golden.get("enabled") is True:
-        path = golden.get("path")
-    return replace(realised, output_directory=outputs.get("directory"), golden=path)
+    directed = replace(realised, output_directory=outputs.get("directory"))
+    if realised.target != "run":
+        return directed
+    golden, policy = outputs.get("golden"), outputs.get("bundle_policy")
+    if isinstance(golden, dict) and golden.get("enabled") is True:
+        directed = replace(directed, golden=golden.get("path"))
+    if isinstance(policy, dict):
+        directed = replace(
+            directed,
+            include=tuple(policy.get("include") or ()),
+            retention_days=policy.get("retention_days") or 0,
+        )
+    return directed
 
 
 def _keep(
@@ -139,10 +148,12 @@ def _keep(
     return replace(realised, roots=roots)
 
 
-def _rebuild(store: Store, build: "ManifestBuild", reporter: "Reporter") -> "Rebuild":
+def _rebuild(
+    store: Store, build: "ManifestBuild", raw: RawManifest, reporter: "Reporter"
+) -> "Rebuild":
     rebuild = build.rebuild()
     if rebuild.diverging is not None:
-        name = rooting.keep_run(store, rebuild.diverging)
+        name = rooting.keep_run(store, _directed(rebuild.diverging, raw))
         from dis_derivations.realisation.events import Event
 
         reporter(Event("note", rebuild.subject, f"the differing run is kept as {name}"))

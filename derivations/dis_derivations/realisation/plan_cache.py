@@ -17,7 +17,7 @@ from dis_store.errors import IntegrityError
 
 # Raised with every change of what a manifest compiles to between two versions of dis, so that an old
 # plan is not taken for a new one.
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 def plan_key(raw: RawManifest, lock: bytes, request: TargetRequest) -> Digest:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
-from dis_store import Root, Store
+from dis_store import Retention, Root, Store
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
 
@@ -58,7 +58,10 @@ def keep_run(store: Store, run: RealisedTarget) -> str:
     """
     label = label_of(run.name) + (_UNVERIFIED if run.unverified is not None else "")
     name = _automatic_name(store, label, run.main_output)
-    _set(store, name, replace(_root_of(run), automatic=True))
+    retention = (
+        Retention(run.retention_days, f"the manifest {run.name}") if run.retention_days else None
+    )
+    _set(store, name, replace(_root_of(run), automatic=True, retention=retention))
     return name
 
 
@@ -102,11 +105,15 @@ def _root_of(realised: RealisedTarget) -> Root:
         key=realised.key,
         label=realised.name,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        include=realised.include,
     )
 
 
 def _set(store: Store, name: str, root: Root) -> None:
-    """Set a root unless it already keeps the same thing; a named root is never turned into an automatic one."""
+    """Set a root unless it already keeps the same thing; a named root is never turned into an automatic one.
+
+    What was promised stays: the longest retention that was ever asked for.
+    """
     known = store.root(name)
     if known is not None and known.object == root.object:
         root = replace(
@@ -114,8 +121,16 @@ def _set(store: Store, name: str, root: Root) -> None:
             automatic=known.automatic and root.automatic,
             label=known.label or root.label,
             created_at=known.created_at,
+            retention=_longer(known.retention, root.retention),
         )
-        if (known.key, known.automatic) == (root.key, root.automatic):
+        # For another derivation or label alone, which say no more, nothing is written.
+        if replace(known, derivation=root.derivation, label=root.label) == root:
             store.note_use(name)
             return
     store.set_root(name, root)
+
+
+def _longer(one: Retention | None, other: Retention | None) -> Retention | None:
+    if one is None or other is None:
+        return one or other
+    return other if other.days > one.days else one

@@ -77,6 +77,8 @@ class RealisedTarget:
         output_directory: Where the manifest wants its run to be laid out, in its own words; None where it does not say.
             It is no part of the run's identity, so it is in no bundle.
         golden: The run that the manifest wants this one to be compared with; None where it wants none.
+        include: What the manifest wants to be in archives and directories of its run; everything where it says nothing.
+        retention_days: How long the manifest wants its run to be kept at least.
         unverified: What was used in place of what the lock declares; None for a target whose inputs are those of the
             lock.
     """
@@ -91,6 +93,8 @@ class RealisedTarget:
     rebuilds: "tuple[Rebuild, ...]" = ()
     output_directory: str | None = None
     golden: str | None = None
+    include: tuple[str, ...] = ()
+    retention_days: int = 0
     unverified: "UnverifiedDigests | None" = None
 
     @property

@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +16,7 @@ from blake3 import blake3
 from dis_derivations.runs import archive_layout as layout
 from dis_derivations.runs.bundle import REFERENCED_RESULTS
 from dis_derivations.runs.bundle_reader import MEMBERS
+from dis_derivations.runs.left_out import LeftOut, missing_files
 from dis_derivations.runs.output_file import appearing, check_place
 from dis_derivations.runs.reference import Resolved
 from dis_store.archives.compression import compressing
@@ -38,12 +39,13 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive that was written: `size` and `sha256` are those of the file."""
+    """An archive that was written: `size` and `sha256` are those of the file; `left_out` is not in it."""
 
     path: Path
     bundle: Digest
     size: int
     sha256: Sha256
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,22 +56,47 @@ class PlannedArchive:
     bundle: Digest
     files: int
     size: int
+    left_out: tuple[LeftOut, ...] = ()
 
 
-def plan_archive(store: "Store", resolved: Resolved, output: Path | None = None) -> PlannedArchive:
+def include_of(store: "Store", resolved: Resolved, digest: Digest) -> tuple[str, ...]:
+    """Return the words of `outputs.bundle_policy.include` that go with a run: its root has them, and no bundle.
+
+    Of several roots the one that the REF names answers, else the automatic one before those of people.
+    """
+    if resolved.root is not None and resolved.entry is not None:
+        return resolved.entry.include
+    roots = [each for each in store.survey_roots().good.values() if each.object == digest]
+    said = sorted((each for each in roots if each.include), key=lambda each: not each.automatic)
+    return said[0].include if said else ()
+
+
+def plan_archive(
+    store: "Store",
+    resolved: Resolved,
+    output: Path | None = None,
+    *,
+    include: Collection[str] | None = None,
+) -> PlannedArchive:
     """Return what `archive_run` would write, writing nothing.
 
     Raises:
         InvalidInputError, IntegrityError: As `archive_run`, but files of the run are not read.
     """
     digest, target = _what_and_where(store, resolved, output)
-    trees = {each: store.tree(each) for each in store.closure([digest])}
-    members = list(layout.members(digest, layout.lookup(trees)))
-    return PlannedArchive(target, digest, len(members), sum(each.size for each in members))
+    words = include if include is not None else include_of(store, resolved, digest)
+    members, gaps = _division(store, digest, words)
+    size = sum(each.size for each in members)
+    return PlannedArchive(target, digest, len(members), size, tuple(gaps))
 
 
 def archive_run(
-    store: "Store", resolved: Resolved, output: Path | None = None, *, replace: bool = False
+    store: "Store",
+    resolved: Resolved,
+    output: Path | None = None,
+    *,
+    replace: bool = False,
+    include: Collection[str] | None = None,
 ) -> Archive:
     """Write the archive of a run, in the store or laid out as a directory, and return it.
 
@@ -79,6 +106,8 @@ def archive_run(
         output: Where the archive goes, ending in `.tar.gz` or `.tar.zst`; by default `NAME.DIGITS.tar.gz` in the
             working directory.
         replace: Whether a file with other content may be replaced.
+        include: Words for what of the run goes in, all of it where there are none; None for what the manifest of the
+            run says.
 
     Raises:
         InvalidInputError: It is no run, `output` has another ending or is there already, or the store does not have the
@@ -87,11 +116,12 @@ def archive_run(
         UnfitEnvironmentError: The archive cannot be written.
     """
     digest, target = _what_and_where(store, resolved, output)
+    words = include if include is not None else include_of(store, resolved, digest)
     with appearing(target, replace=replace) as stream:
         counted = _Counted(stream)
         with _compressed(target, cast("BinaryIO", counted)) as packed:
-            _write(store, digest, packed)
-    return Archive(target, digest, counted.size, counted.sha256)
+            gaps = _write(store, digest, words, packed)
+    return Archive(target, digest, counted.size, counted.sha256, tuple(gaps))
 
 
 def _what_and_where(store: "Store", resolved: Resolved, output: Path | None) -> tuple[Digest, Path]:
@@ -135,7 +165,10 @@ def _of_directory(store: "Store", bundle: "Bundle") -> Digest:
             entries.append(ReferenceEntry(name, bundle.document.results, name))
         else:
             entries.append(FileEntry(name, path.stat().st_size, digests[name]))
-    digest = Tree(tuple(entries)).digest
+    for name, entry in reader.left_out().items():
+        entries.append(ReferenceEntry(name, bundle.document.results, name))
+        digests[name] = entry.blake3
+    digest = Tree(tuple(sorted(entries, key=lambda entry: entry.path.encode()))).digest
     if not store.protect(digest):
         raise InvalidInputError(
             f"the {reader.describe()} cannot be archived",
@@ -164,16 +197,33 @@ def _compressed(target: Path, stream: BinaryIO) -> Iterator[BinaryIO]:
         yield packed
 
 
-def _write(store: "Store", bundle: Digest, stream: BinaryIO) -> None:
-    trees = {digest: store.tree(digest) for digest in store.closure([bundle])}
+def _division(
+    store: "Store", bundle: Digest, include: Collection[str]
+) -> tuple[list[layout.Member], list[LeftOut]]:
+    return layout.divided(bundle, layout.lookup(_trees(store, bundle)), missing_files(include))
+
+
+def _trees(store: "Store", bundle: Digest) -> dict[Digest, Tree]:
+    return {digest: store.tree(digest) for digest in store.closure([bundle])}
+
+
+def _write(
+    store: "Store", bundle: Digest, include: Collection[str], stream: BinaryIO
+) -> list[LeftOut]:
+    trees = _trees(store, bundle)
+    members, gaps = _division(store, bundle, include)
     with tarfile.open(
         fileobj=stream, mode="w|", bufsize=_BLOCK_BYTES, format=tarfile.PAX_FORMAT
     ) as tar:
-        _add(tar, layout.HEADER, layout.header(bundle))
+        _add(tar, layout.HEADER, layout.header(bundle, gaps))
         for digest in sorted(trees):
             _add(tar, layout.manifest_name(digest), trees[digest].encode())
-        for member in layout.members(bundle, layout.lookup(trees)):
-            _add_file(tar, member, store.object_path(member.owner) / member.path)
+        for member in members:
+            if member.data is not None:
+                _add(tar, member.name, member.data)
+            else:
+                _add_file(tar, member, store.object_path(member.owner) / member.path)
+    return gaps
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

@@ -1,10 +1,11 @@
 """What the archive of a run holds, and under which names (docs/internals/formats/archive.md)."""
 
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dis_derivations.runs.left_out import LEFT_OUT_DOCUMENT, LeftOut, document
 from dis_store import canonical_json
 from dis_store.closures import closure
 from dis_store.contents import MAX_FILES, resolve_all
@@ -14,6 +15,8 @@ from dis_store.layout import Layout
 from dis_store.tree import Tree
 
 FORMAT = 1
+# Of an archive that lacks some files; whole ones stay what they were.
+FORMAT_WITH_GAPS = 2
 TYPE = "run-archive"
 HEADER = "archive.json"
 MANIFESTS, OBJECTS, RUN = "manifests/", "objects/", "run/"
@@ -42,6 +45,7 @@ class Member:
         owner: The object whose own file it is.
         path: Where that object has it.
         shown: Where the bundle shows it; None for a file of another object that it does not show.
+        data: Its content, where no object has it.
     """
 
     name: str
@@ -50,11 +54,16 @@ class Member:
     owner: Digest
     path: str
     shown: str | None
+    data: bytes | None = None
 
 
-def header(bundle: Digest) -> bytes:
-    """Return the content of `archive.json`."""
-    return canonical_json.encode({"type": TYPE, "format": FORMAT, "bundle": str(bundle)})
+def header(bundle: Digest, gaps: Sequence[LeftOut] = ()) -> bytes:
+    """Return the content of `archive.json`, of a bundle of which some files are left out or none."""
+    fields = {"type": TYPE, "format": FORMAT, "bundle": str(bundle)}
+    if not gaps:
+        return canonical_json.encode(fields)
+    listed = [each.to_json() for each in gaps]
+    return canonical_json.encode({**fields, "format": FORMAT_WITH_GAPS, "left_out": listed})
 
 
 def manifest_name(digest: Digest) -> str:
@@ -121,6 +130,40 @@ def members(bundle: Digest, trees: Callable[[Digest], Tree]) -> list[Member]:
             cause=f"with all it refers to it has more than {MAX_MEMBERS} files",
         )
     return sorted([*hidden, *shown], key=lambda member: member.name.encode())
+
+
+def divided(
+    bundle: Digest, trees: Callable[[Digest], Tree], missing: Collection[str]
+) -> tuple[list[Member], list[LeftOut]]:
+    """Return the files of an archive that leaves some out, and what it leaves out, sorted by path.
+
+    `run/left_out.json` is among the files then, so that `run/` alone says what it lacks.
+
+    Args:
+        bundle: The run.
+        trees: Its closure.
+        missing: The paths in the bundle that are left out, where it has them.
+
+    Raises:
+        IntegrityError: As `members`, or the bundle shows something in the place of that document.
+    """
+    every = members(bundle, trees)
+    gaps = [
+        LeftOut(each.shown, each.size, each.blake3, each.owner, each.path)
+        for each in every
+        if each.shown is not None and each.shown in missing
+    ]
+    if not gaps:
+        return every, gaps
+    gaps.sort(key=lambda each: each.path)
+    name = f"{RUN}{LEFT_OUT_DOCUMENT}"
+    if any(each.name == name or each.name.startswith(f"{name}/") for each in every):
+        raise IntegrityError(f"the bundle {bundle} is refused", cause=f"it has a {name} of its own")
+    data = document(bundle, gaps)
+    shown = LEFT_OUT_DOCUMENT
+    extra = Member(name, len(data), Digest.of(data), bundle, shown, shown, data)
+    kept = [each for each in every if each.shown is None or each.shown not in missing]
+    return sorted([*kept, extra], key=lambda member: member.name.encode()), gaps
 
 
 def _check_ways(bundle: Digest, trees: Callable[[Digest], Tree]) -> None:

@@ -19,6 +19,7 @@ from blake3 import blake3
 
 from dis_derivations.runs import archive_layout as layout
 from dis_derivations.runs.bundle_reader import DirectoryBundle
+from dis_derivations.runs.left_out import LeftOut, entries_of
 from dis_store import strict_json
 from dis_store.archives.compression import MAGIC, decompressing
 from dis_store.archives.tar_reader import TarReader
@@ -85,12 +86,14 @@ def unpack(archive: Path, directory: Path) -> Digest:
             header=layout.member_header,
             record_bytes=layout.RECORD_BYTES,
         )
-        bundle = _header(archive, source)
+        bundle, gaps, head = _header(archive, source)
         manifests = _manifests(source)
         trees = layout.lookup(manifests)
         if set(layout.closure_of(bundle, trees)) != set(manifests):
             source.refuse("it has tree manifests that its bundle does not refer to")
-        wanted = layout.members(bundle, trees)
+        wanted, found = layout.divided(bundle, trees, gaps.keys())
+        if layout.header(bundle, found) != head:
+            source.damaged(f"its {layout.HEADER} is not what belongs there")
         _check_room(directory, sum(member.size for member in wanted if member.shown is not None))
         for member in wanted:
             target = None if member.shown is None else directory / member.shown
@@ -100,7 +103,8 @@ def unpack(archive: Path, directory: Path) -> Digest:
     return bundle
 
 
-def _header(archive: Path, source: TarReader) -> Digest:
+def _header(archive: Path, source: TarReader) -> tuple[Digest, dict[str, LeftOut], bytes]:
+    """Return the bundle, what is said to be left out of it, and the bytes that say so."""
     try:
         source.next_block()
     except IntegrityError as error:
@@ -111,19 +115,22 @@ def _header(archive: Path, source: TarReader) -> Digest:
     if fields.get("type") != layout.TYPE:
         source.refuse(f"its type is {fields.get('type')!r:.80}, not {layout.TYPE!r}")
     found = fields.get("format")
-    if type(found) is int and found > layout.FORMAT:
+    if type(found) is int and found > layout.FORMAT_WITH_GAPS:
         raise UnfitEnvironmentError(
             f"{archive} cannot be read",
-            cause=f"its format is {found}, and this version reads {layout.FORMAT}",
+            cause=f"its format is {found}, and this version reads {layout.FORMAT_WITH_GAPS}",
         )
     bundle = fields.get("bundle")
+    gaps: dict[str, LeftOut] = {}
     try:
         digest = Digest(bundle) if isinstance(bundle, str) else None
-    except InvalidInputError:
+        if "left_out" in fields:
+            gaps = entries_of(fields["left_out"])
+    except (InvalidInputError, KeyError, TypeError, ValueError):
         digest = None
-    if digest is None or layout.header(digest) != data:
+    if digest is None or layout.header(digest, list(gaps.values())) != data:
         source.damaged(f"its {layout.HEADER} is not what belongs there")
-    return digest
+    return digest, gaps, data
 
 
 def _manifests(source: TarReader) -> dict[Digest, Tree]:

@@ -105,9 +105,18 @@ class Bundle:
         """The sequences by the ids of their requests."""
         return {sequence.id: sequence for sequence in self.sequences}
 
-    def has(self, observable: str) -> bool:
+    def captured(self, observable: str) -> bool:
         """Return whether an observable was captured; tokens always are."""
         return observable == "tokens" or self.document.capture.get(observable) == CAPTURED
+
+    def lacks(self, observable: str) -> bool:
+        """Return whether an observable was captured, and left out of the archive or directory that was read."""
+        file = CAPTURE_FILES.get(observable)
+        return file is not None and self.captured(observable) and self.reader.lacks(file)
+
+    def has(self, observable: str) -> bool:
+        """Return whether an observable was captured and can be read."""
+        return self.captured(observable) and not self.lacks(observable)
 
     def asked_for(self, observable: str) -> bool:
         """Return whether the manifest enables the capture of an observable."""
@@ -267,10 +276,11 @@ def _check_agreement(reader: BundleReader, document: BundleDocument, engine: Fie
     if requests is not None and requests != document.requests_digest:
         cause = f"/inputs/requests is {requests}, /requests_digest is {document.requests_digest}"
         raise reader.refusal("there are two requests objects", cause)
-    names = set(reader.names())
+    names, gaps = set(reader.names()), reader.left_out()
     for observable, file in CAPTURE_FILES.items():
         said = document.capture.get(observable, "absent")
-        if (file in names) != (said == CAPTURED):
+        # Once, of what was captured: either there, or left out.
+        if (file in names) + (file in gaps) != (said == CAPTURED):
             found = "there" if file in names else "not there"
             cause = f"{BUNDLE_DOCUMENT} says {said!r} of {observable}, and {file} is {found}"
             raise reader.refusal("the captures are not what they should be", cause)

@@ -25,6 +25,7 @@ from dis_store.environment import reading
 from dis_store.errors import DisError, IntegrityError, InvalidInputError
 
 if TYPE_CHECKING:
+    from dis_derivations.runs.left_out import LeftOut
     from dis_store.tensors.tensor_scan import Tensor
 
 # What a bundle is made of. A run directory holds more beside it, the log, which is no part of it.
@@ -131,6 +132,14 @@ class BundleReader(Protocol):
         """
         ...
 
+    def left_out(self) -> "Mapping[str, LeftOut]":
+        """Return by path what belongs to the bundle and is not with its other files."""
+        ...
+
+    def lacks(self, path: str) -> bool:
+        """Return whether a file was left out, and cannot be read from anywhere else."""
+        ...
+
     def refusal(self, what: str, cause: str | None = None) -> DisError:
         """Return the error for a bundle that contradicts itself.
 
@@ -189,6 +198,15 @@ class StoredBundle:
             raise _missing(self, path)
         return self._store.file_path(self._digest, path)
 
+    def left_out(self) -> "Mapping[str, LeftOut]":
+        """Return nothing: an object is whole."""
+        return {}
+
+    def lacks(self, path: str) -> bool:
+        """Return False: an object is whole."""
+        del path
+        return False
+
     def file_digest(self, path: str) -> Digest | None:
         """Return the digest of a file's content, for which the store vouches; None where there is no such file."""
         file = self._files.get(path)
@@ -221,6 +239,8 @@ class DirectoryBundle:
                 f"{path} is no run directory", cause="there is no such directory"
             )
         self._root = self._given.resolve()
+        self._left_out: Mapping[str, LeftOut] | None = None
+        self._borrowed: dict[str, Path] = {}
         if not (self._root / BUNDLE_DOCUMENT).exists():
             raise InvalidInputError(
                 f"{self._given} is no run directory",
@@ -257,8 +277,37 @@ class DirectoryBundle:
             what = f"{path} of {self.describe()} cannot be read"
             raise InvalidInputError(what, cause=error.strerror) from error
 
+    def left_out(self) -> "Mapping[str, LeftOut]":
+        """Return by path what `left_out.json` says is not in the directory."""
+        if self._left_out is None:
+            # Imported here: most directories are whole.
+            from dis_derivations.runs.left_out import LEFT_OUT_DOCUMENT, read_document
+
+            self._left_out = {}
+            if (self._root / LEFT_OUT_DOCUMENT).exists():
+                try:
+                    self._left_out = read_document(self.read_bytes(LEFT_OUT_DOCUMENT))
+                except InvalidInputError as error:
+                    raise self.refusal(error.what, error.cause) from error
+        return self._left_out
+
+    def borrow(self, store: ObjectFiles) -> None:
+        """Read what was left out where a store has it, by its digest."""
+        for path, entry in self.left_out().items():
+            if not store.is_valid(entry.object):
+                continue
+            for file in store.files(entry.object):
+                if file.path == entry.subpath and file.blake3 == entry.blake3:
+                    self._borrowed[path] = file.real
+
+    def lacks(self, path: str) -> bool:
+        """Return whether a file was left out, and the store that was asked has none like it."""
+        return path in self.left_out() and path not in self._borrowed
+
     def path(self, path: str) -> Path:
         """Return the regular file behind a path."""
+        if path in self._borrowed:
+            return self._borrowed[path]
         real = (self._root / path).resolve()
         if not self._is_inside(real):
             raise InvalidInputError(

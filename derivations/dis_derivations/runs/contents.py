@@ -1,6 +1,6 @@
 """The files that a REF shows: those of an object, references followed, or of a run outside the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError
 
 if TYPE_CHECKING:
+    from dis_derivations.runs.left_out import LeftOut
     from dis_derivations.runs.reference import Resolved
     from dis_store import Store
 
@@ -52,6 +53,7 @@ class Contents:
     def __init__(self, store: "Store", resolved: "Resolved") -> None:
         self._ref = resolved.ref
         self._real: dict[str, Path]
+        self.left_out: Mapping[str, LeftOut] = {}
         if resolved.digest is not None:
             files = store.files(resolved.digest)
             self._real = {file.path: file.real for file in files}
@@ -62,6 +64,7 @@ class Contents:
             return
         # Kept, since what an archive was unpacked into goes with its reader.
         self._reader = resolved.bundle(store)
+        self.left_out = self._reader.left_out()
         self._real = {name: self._reader.path(name) for name in self._reader.names()}
         self.files = [Shown(name, real.stat().st_size) for name, real in self._real.items()]
 
@@ -90,6 +93,12 @@ class Contents:
             InvalidInputError: There is none.
         """
         found = next((file for file in self.files if file.path == path.strip("/")), None)
+        if found is None and (entry := self.left_out.get(path.strip("/"))) is not None:
+            raise InvalidInputError(
+                f"{entry.path} was left out of {self._ref}",
+                cause=f"it has {entry.size} bytes and the digest {entry.blake3}",
+                hint=f"a store that has the run has it: dis cat {entry.object[:12]} {entry.subpath}",
+            )
         if found is None:
             raise self._nothing_at(path)
         return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dis_derivations.lock.unverified_digests import MEMBER
 from dis_derivations.runs.reference import Resolved
+from dis_derivations.runs.roots import longest_kept
 from dis_store.digest import Digest
 
 if TYPE_CHECKING:
@@ -155,7 +156,15 @@ def _run(store: "Store", resolved: Resolved) -> dict[str, Any]:
         "files": [
             {"path": name, "size": _size(bundle.reader, name)} for name in bundle.reader.names()
         ],
+        "left_out": [entry.to_json() for entry in bundle.reader.left_out().values()],
+        "kept_until": _kept_until(store, resolved),
     }
+
+
+def _kept_until(store: "Store", resolved: Resolved) -> str | None:
+    """Return until when a run of the store is kept because its manifest says so."""
+    found = None if resolved.digest is None else longest_kept(store, resolved.digest)
+    return None if found is None else found.until.isoformat(timespec="seconds")
 
 
 def _size(reader: "BundleReader", name: str) -> int:

@@ -85,7 +85,9 @@ class Resolved:
         from dis_derivations.runs.bundle_reader import DirectoryBundle, StoredBundle
 
         if self.kind == "run directory" and self.path is not None:
-            return DirectoryBundle(self.path)
+            directory = DirectoryBundle(self.path)
+            directory.borrow(store)
+            return directory
         if self.kind == "run" and self.digest is not None and self.remote is not None:
             from dis_derivations.runs.remote_bundle import RemoteBundle
 
@@ -95,7 +97,9 @@ class Resolved:
         if self.kind == "archive" and self.path is not None:
             from dis_derivations.runs.archive_reader import ArchiveBundle
 
-            return ArchiveBundle(self.path)
+            archive = ArchiveBundle(self.path)
+            archive.borrow(store)
+            return archive
         what = (
             "an object that is not the bundle of a run"
             if self.kind == "object"

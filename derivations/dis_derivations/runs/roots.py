@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dis_store.errors import UnknownReferenceError
+from dis_store.errors import RetainedRootError, UnknownReferenceError
 
 if TYPE_CHECKING:
     from dis_derivations.runs.reference import Resolved
-    from dis_store import Root, Store
+    from dis_store import Digest, Kept, Root, Store
 
 
 def root_for(resolved: "Resolved", *, created_at: str) -> "Root":
@@ -22,7 +22,8 @@ def root_for(resolved: "Resolved", *, created_at: str) -> "Root":
     digest = resolved.object()
     if resolved.entry is None:
         return Root(object=digest, created_at=created_at)
-    return replace(resolved.entry, automatic=False, created_at=created_at)
+    # How long the root of a run stays is about that root; one that a person sets stays until a person removes it.
+    return replace(resolved.entry, automatic=False, created_at=created_at, retention=None)
 
 
 def check_names(store: "Store", names: Sequence[str]) -> list[str]:
@@ -39,6 +40,32 @@ def check_names(store: "Store", names: Sequence[str]) -> list[str]:
                 f"there is no root {name!r}", hint=_suggestion(name, sorted(known))
             )
     return [name for name in names if name in survey.damaged]
+
+
+def refuse_kept(store: "Store", names: Sequence[str]) -> None:
+    """Refuse names of roots that must be kept for some time yet, before any of them is touched.
+
+    Raises:
+        RetainedRootError: Some must be kept; it says until when.
+    """
+    kept = store.kept_roots()
+    found = [(name, kept[name]) for name in names if name in kept]
+    if found:
+        raise RetainedRootError(
+            f"the root {found[0][0]!r} is kept until {found[0][1].date}"
+            if len(found) == 1
+            else f"{len(found)} roots are kept for some time yet",
+            cause="\n".join(f"{name}: {each.text}" for name, each in found),
+            hint="let go all the same: --force",
+        )
+
+
+def longest_kept(store: "Store", digest: "Digest") -> "Kept | None":
+    """Return until when an object is kept at least because manifests say so; None where none does."""
+    kept = store.kept_roots()
+    roots = store.survey_roots().good
+    found = [kept[name] for name, root in roots.items() if root.object == digest and name in kept]
+    return max(found, key=lambda each: each.until, default=None)
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

@@ -12,6 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dis_derivations.manifest.text_forms import PLACEHOLDER
+from dis_derivations.runs.left_out import (
+    LEFT_OUT_DOCUMENT,
+    LeftOut,
+    document,
+    has_run_log,
+    missing_files,
+)
 from dis_derivations.runs.output_file import appearing
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reading
@@ -64,7 +71,13 @@ def run_id_of(store: "Store", bundle: Digest) -> Sha256:
     return Sha256(document["run_id"])
 
 
-def lay_out(store: "Store", bundle: Digest, log: Digest | None, directory: Path) -> Path:
+def lay_out(
+    store: "Store",
+    bundle: Digest,
+    log: Digest | None,
+    directory: Path,
+    include: Collection[str] = (),
+) -> Path:
     """Write the run as real files into `directory`, and return it.
 
     Laying out the same run again changes nothing; the run log is then left as it was.
@@ -74,26 +87,35 @@ def lay_out(store: "Store", bundle: Digest, log: Digest | None, directory: Path)
         bundle: The run's bundle.
         log: The log output of the run; without one there is no `run_log.json`.
         directory: Where to; must not exist, be empty, or hold the same run.
+        include: Words for what of the run goes there, all of it where there are none; `left_out.json` says what does
+            not.
 
     Raises:
         InvalidInputError: There is something else already. It is left untouched.
         UnfitEnvironmentError: The directory cannot be written.
         IntegrityError: The bundle is not valid in the store.
     """
-    sources = {file.path: file.real for file in store.files(bundle)}
+    missing = missing_files(include)
     if _is_occupied(directory):
-        _check_same_run(store, bundle, directory)
+        _check_same_run(store, bundle, directory, missing)
         return directory
-    if log is not None:
-        logs = {file.path: file.real for file in store.files(log)}
-        if (path := run_log_among(logs)) is not None:
-            sources[RUN_LOG] = logs[path]
+    files = store.files(bundle)
+    sources = {file.path: file.real for file in files if file.path not in missing}
+    gaps = [
+        LeftOut(file.path, file.size, file.blake3, file.owner, file.own_path)
+        for file in sorted(files, key=lambda file: file.path)
+        if file.path in missing
+    ]
+    if has_run_log(include) and (source := run_log_in(store, log)) is not None:
+        sources[RUN_LOG] = source
     with _failures_told(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
         temporary = directory.parent / f".{directory.name}.{secrets.token_hex(8)}"
         try:
             for path, source in sources.items():
                 _copy(source, temporary / path)
+            if gaps:
+                _write(document(bundle, gaps), temporary / LEFT_OUT_DOCUMENT)
             _synchronise(temporary)
             # Replaces an empty directory, and nothing else.
             temporary.rename(directory)
@@ -101,6 +123,15 @@ def lay_out(store: "Store", bundle: Digest, log: Digest | None, directory: Path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return directory
+
+
+def run_log_in(store: "Store", log: Digest | None) -> Path | None:
+    """Return the run log of the log output of a run; None where there is none."""
+    if log is None:
+        return None
+    logs = {file.path: file.real for file in store.files(log)}
+    path = run_log_among(logs)
+    return None if path is None else logs[path]
 
 
 def run_log_among(paths: Collection[str]) -> str | None:
@@ -128,6 +159,13 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(writer.fileno())
 
 
+def _write(data: bytes, target: Path) -> None:
+    with target.open("xb") as writer:
+        writer.write(data)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
 def _copy_bytes(source: Path, writer: BinaryIO) -> None:
     with source.open("rb") as reader:
         while True:
@@ -151,13 +189,17 @@ def _is_occupied(directory: Path) -> bool:
     )
 
 
-def _check_same_run(store: "Store", bundle: Digest, directory: Path) -> None:
-    """Refuse a directory in which a file of the bundle is missing or has other bytes."""
+def _check_same_run(
+    store: "Store", bundle: Digest, directory: Path, missing: Collection[str]
+) -> None:
+    """Refuse a directory in which a file of the bundle has other bytes, or is missing and not to be left out."""
     from dis_store.hashing import hash_descriptor
 
     for file in store.files(bundle):
         found = directory / file.path
         hint = "move it away, or name another directory: --run-dir DIR"
+        if file.path in missing and not os.path.lexists(found):
+            continue
         if not found.is_file():
             raise InvalidInputError(
                 f"{directory} is in the way",

@@ -84,6 +84,8 @@ def _evidence(bundle: Bundle) -> Iterator[Evidence]:
         if path in names:
             size, digest = _measured(bundle, path)
             yield Evidence(path, size, digest)
+        elif (entry := bundle.reader.left_out().get(path)) is not None:
+            yield Evidence(path, entry.size, entry.blake3, left_out=True)
 
 
 def _measured(bundle: Bundle, path: str) -> tuple[int, Digest]:

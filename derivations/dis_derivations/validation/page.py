@@ -27,7 +27,11 @@ def record_page(record: ValidationRecord) -> str:
         "evidence": table(
             ["file", "bytes", "BLAKE3"],
             [
-                [each.path, _size(each.size), element("code", each.blake3)]
+                [
+                    each.path + (" (left out)" if each.left_out else ""),
+                    _size(each.size),
+                    element("code", each.blake3),
+                ]
                 for each in record.evidence
             ],
         ),

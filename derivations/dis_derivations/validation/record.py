@@ -35,15 +35,22 @@ class Evidence:
 
     Attributes:
         blake3: The digest of its content.
+        left_out: Whether it is not there: then size and digest are what the archive or directory says of it.
     """
 
     path: str
     size: int
     blake3: Digest
+    left_out: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the file as a JSON object."""
-        return {"path": self.path, "size": self.size, "blake3": str(self.blake3)}
+        return {
+            "path": self.path,
+            "size": self.size,
+            "blake3": str(self.blake3),
+            "left_out": self.left_out,
+        }
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ def record_schema() -> dict[str, Any]:
             "hardware": TEXTS,
             "capture": {"type": "object", "additionalProperties": TEXT},
             "parts": list_of(closed({"name": TEXT, "object": DIGEST, "size": or_null(COUNT)})),
-            "evidence": list_of(closed({"path": TEXT, "size": COUNT, "blake3": DIGEST})),
+            "evidence": list_of(
+                closed({"path": TEXT, "size": COUNT, "blake3": DIGEST, "left_out": FLAG})
+            ),
             "reproductions": _reproductions(),
             "signatures": list_of(_signature()),
             "commands": list_of(closed({"command": TEXT, "shows": TEXT})),

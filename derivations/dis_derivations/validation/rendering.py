@@ -40,7 +40,12 @@ def render_record(record: ValidationRecord) -> str:
         *heading("What it was made of"),
         *_columns([[part.name, part.object, _size(part.size)] for part in record.parts]),
         *heading("Evidence"),
-        *_columns([[each.path, each.blake3, _size(each.size)] for each in record.evidence]),
+        *_columns(
+            [
+                [each.path, each.blake3, _size(each.size) + (", left out" if each.left_out else "")]
+                for each in record.evidence
+            ]
+        ),
         *_reproductions(record),
         *heading("Signed documents"),
         *_signatures(record.signatures),

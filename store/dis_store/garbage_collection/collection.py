@@ -93,6 +93,7 @@ class CollectionReport:
         freed_bytes: The bytes of the files whose last name went. A file that a living object shares frees none.
         wanted_bytes: How much was to be freed; None for all that nothing kept.
         unproven_roots: Automatic roots that stay because only the clock calls them old enough to be given up.
+        retained_roots: Automatic roots that the policy would give up, and that must be kept for some time yet.
         freed_inodes: Of a dry run, how many inodes are freed at least.
         roots: What each root keeps, of a dry run; those that would be given up are among them.
     """
@@ -107,6 +108,7 @@ class CollectionReport:
     freed_bytes: int
     wanted_bytes: int | None = None
     unproven_roots: tuple[str, ...] = ()
+    retained_roots: tuple[str, ...] = ()
     freed_inodes: int = 0
     roots: tuple[RootWeight, ...] = ()
 
@@ -227,6 +229,7 @@ def _describe(
         freed_bytes=0,
         wanted_bytes=wanted,
         unproven_roots=garbage.unproven,
+        retained_roots=garbage.retained,
     )
 
 

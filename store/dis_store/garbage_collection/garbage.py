@@ -35,6 +35,7 @@ class Garbage:
     Attributes:
         retired: Automatic roots.
         unproven: Automatic roots that stay because only the clock calls them old.
+        retained: Automatic roots that stay because they must be kept for some time yet.
         dead_links: Records of result links that are gone.
         objects: They come before what they refer to.
         orphans: What is on the disk and in no index.
@@ -46,6 +47,7 @@ class Garbage:
 
     retired: tuple[str, ...]
     unproven: tuple[str, ...]
+    retained: tuple[str, ...]
     dead_links: tuple[result_links.ResultLink, ...]
     objects: Sequence[Row]
     orphans: Orphans
@@ -63,6 +65,7 @@ class Keepers:
         named: All named roots.
         candidates: Those that may be given up, least recently used first.
         unproven: Those that may not, because only the clock calls them old.
+        retained: Those that may not, because they must be kept for some time yet.
         links: All result links.
         temporary: Names of objects and derivations that living processes hold.
     """
@@ -70,6 +73,7 @@ class Keepers:
     named: Mapping[str, Root]
     candidates: Sequence[str]
     unproven: Sequence[str]
+    retained: Sequence[str]
     links: Sequence[result_links.ResultLink]
     temporary: frozenset[Digest]
 
@@ -94,6 +98,7 @@ def find_keepers(layout: Layout, policy: RetirementPolicy, *, sweep: bool) -> Ke
         named,
         policy.retired(named, uses),
         policy.unproven(named, uses),
+        policy.retained(named, uses),
         result_links.read_all(layout),
         frozenset(live_temp_roots(layout, sweep=sweep)),
     )
@@ -135,6 +140,7 @@ def find_garbage(
     return Garbage(
         retired=choice.retired,
         unproven=tuple(keepers.unproven),
+        retained=tuple(keepers.retained),
         dead_links=tuple(link for link in keepers.links if link.target is None),
         objects=_referrers_first(_rows_without(foundation, marks.objects), graph.references),
         orphans=orphans.without(marks.objects),

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from dis_store.garbage_collection.retention import DAYS_OF_EVIDENCE, kept
 from dis_store.garbage_collection.use_history import LastUse
 from dis_store.roots import Root
-
-# A clock that jumps makes a root old in a moment, and not three days of use.
-DAYS_OF_EVIDENCE = 3
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class RetirementPolicy:
             alone is not believed: the store must also have been used on `DAYS_OF_EVIDENCE` later days.
         keep_last: Never retire this many of the automatic roots that were used last; None: as if 0.
 
-    Nothing is retired when both are None.
+    Nothing is retired when both are None. What a root's `retention` keeps stays in any case.
     """
 
     older_than: timedelta | None = None
@@ -41,8 +39,25 @@ class RetirementPolicy:
         return [
             name
             for name in self._allowed(roots, uses)
-            if self.older_than is None
-            or (self._is_old(uses[name], now) and uses[name].days_since >= DAYS_OF_EVIDENCE)
+            if self._is_over(uses[name], now) and kept(roots[name], uses[name], now) is None
+        ]
+
+    def retained(
+        self, roots: Mapping[str, Root], uses: Mapping[str, LastUse], now: datetime | None = None
+    ) -> list[str]:
+        """Return the names of roots that stay only because they must be kept for some time yet.
+
+        Args:
+            roots: As for `retired`.
+            uses: As for `retired`.
+            now: As for `retired`.
+        """
+        if self.older_than is None and self.keep_last is None:
+            return []
+        return [
+            name
+            for name in self._allowed(roots, uses)
+            if self._is_over(uses[name], now) and kept(roots[name], uses[name], now) is not None
         ]
 
     def unproven(
@@ -69,6 +84,12 @@ class RetirementPolicy:
             if root.automatic and name in uses
         )
         return [name for _, name in automatic[: max(0, len(automatic) - (self.keep_last or 0))]]
+
+    def _is_over(self, use: LastUse, now: datetime | None) -> bool:
+        """Return whether a root may go by its age."""
+        return self.older_than is None or (
+            self._is_old(use, now) and use.days_since >= DAYS_OF_EVIDENCE
+        )
 
     def _is_old(self, use: LastUse, now: datetime | None) -> bool:
         limit = self.older_than

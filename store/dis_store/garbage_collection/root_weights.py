@@ -9,6 +9,8 @@ from dis_store import result_links
 from dis_store.digest import Digest
 from dis_store.foundation import Foundation
 from dis_store.garbage_collection.marking import Graph, Marking
+from dis_store.garbage_collection.retention import Kept
+from dis_store.garbage_collection.retention import kept as must_stay
 from dis_store.garbage_collection.root_survey import survey_roots
 from dis_store.garbage_collection.use_history import LastUse, last_uses
 from dis_store.roots import Root
@@ -31,6 +33,7 @@ class RootWeight:
         only_bytes: The bytes of contents that no other root keeps: what a collection would free without it.
         shared_bytes: The bytes of the others.
         only_inodes: How many inodes a collection would free without it, at least.
+        kept: Until when it must be kept; None for one that may go.
     """
 
     name: str
@@ -40,6 +43,7 @@ class RootWeight:
     only_bytes: int
     shared_bytes: int
     only_inodes: int
+    kept: Kept | None = None
 
 
 def weigh_roots(
@@ -63,8 +67,9 @@ def weigh_roots(
             sum(sizes[file] for file in files if keepers[file] > 1),
             sum(keepers[file] == 1 for file in files)
             + INODES_OF_AN_OBJECT * sum(reaching[each] == 1 for each in objects),
+            must_stay(root, uses.get(name)) if kind != "link" else None,
         )
-        for (name, kind, _), objects, files in zip(roots, reached, kept, strict=True)
+        for (name, kind, root), objects, files in zip(roots, reached, kept, strict=True)
     ]
     return tuple(sorted(weights, key=lambda each: (-each.only_bytes, each.name)))
 

@@ -106,7 +106,9 @@ def _chosen(
     weights: "Sequence[RootWeight]", lacking: int, alone: "Callable[[RootWeight], int]"
 ) -> "Sequence[RootWeight]":
     """Return few roots that keep so much alone, only automatic ones where they do; none if all together do not."""
-    removable = [each for each in weights if each.kind != "link" and alone(each) > 0]
+    removable = [
+        each for each in weights if each.kind != "link" and each.kept is None and alone(each) > 0
+    ]
     automatic = [each for each in removable if each.kind == "automatic"]
     for pool in (automatic, removable):
         enough = [each for each in pool if alone(each) >= lacking]

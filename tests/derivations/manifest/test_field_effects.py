@@ -125,7 +125,7 @@ CHANGES: Mapping[str, Sequence[str]] = {
     "outputs.directory": ["outputs.directory=elsewhere"],
     "outputs.golden.enabled": ["outputs.golden.path=x", "outputs.golden.enabled=true"],
     "outputs.golden.path": ["outputs.golden.path=elsewhere"],
-    "outputs.bundle_policy.include": ['outputs.bundle_policy.include=["other"]'],
+    "outputs.bundle_policy.include": ['outputs.bundle_policy.include=["tokens"]'],
     "outputs.bundle_policy.retention_days": ["outputs.bundle_policy.retention_days=7"],
 }  # fmt: skip
 

@@ -176,6 +176,18 @@ def collected(path: Path, *roots: str) -> Callable[[Digest], bool]:
         return frozenset(store.objects()).__contains__
 
 
+def test_a_diverging_run_is_kept_as_long_as_its_manifest_asks(
+    store: Store, config: Path, unsteady: Callable[..., None]
+) -> None:
+    unsteady(2)
+    policy = 'outputs.bundle_policy={"retention_days":30,"include":["tokens"]}'
+    assert not realise(store, config, policy, rebuilds=1).reproduced
+    roots = store.roots()
+    assert len(roots) == 2
+    assert store.kept_roots().keys() == roots.keys()
+    assert {root.include for root in roots.values()} == {("tokens",)}
+
+
 def test_diverging_results_stay_as_evidence_while_a_root_of_either_run_lives(
     store: Store, config: Path, unsteady: Callable[..., None]
 ) -> None:

@@ -321,7 +321,7 @@ def test_an_unchanged_copy_of_the_members_is_read(archive: Path, tmp_path: Path)
 
 
 def test_a_newer_format_is_said_to_be_newer(tmp_path: Path) -> None:
-    header = plain("archive.json", b'{"bundle":"x","format":2,"type":"run-archive"}')
+    header = plain("archive.json", b'{"bundle":"x","format":3,"type":"run-archive"}')
     with pytest.raises(UnfitEnvironmentError, match="cannot be read"):
         ArchiveBundle(write_tar(tmp_path / "new.tar", [header]))
 
