@@ -24,7 +24,12 @@ _CHUNK_BYTES = 1 << 20
 
 
 def diff_bundles(
-    a: BundleReader, b: BundleReader, *, store: ObjectFiles | None, curves: int = MAX_CURVES
+    a: BundleReader,
+    b: BundleReader,
+    *,
+    store: ObjectFiles | None,
+    curves: int = MAX_CURVES,
+    packages: bool = True,
 ) -> DiffReport:
     """Compare two bundles.
 
@@ -37,6 +42,7 @@ def diff_bundles(
         store: Where objects that the bundles name may be: it turns token ids into text, changed weights into names of
             tensors, and changed requests into fields. None to do without.
         curves: Of how many sequences the error of the logits is followed step by step, which reads them once more.
+        packages: Whether layers of images that differ are read for the packages in them, which may take minutes.
 
     Raises:
         InvalidInputError: One is no bundle, or a directory whose files are malformed or contradict each other.
@@ -45,7 +51,7 @@ def diff_bundles(
     left = load_bundle(a)
     right = load_bundle(b, beside=left)
     found = examine(left, right)
-    upstream = upstream_of(left, right, store)
+    upstream = upstream_of(left, right, store, packages=packages)
     return DiffReport(
         a=RunIdentity.of(left),
         b=RunIdentity.of(right),
