@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from checkpoints import write_checkpoint
+from effort import in_stress_alone
 from tiny_runs import write_manifest
 from vllm_environment import SMALL, vllm_python
 
 PROMPTS = ("abba", "a cab", "babe bead", "dead beef", "add", "a bad cab", "cafe", "faded bead")
 # Wide enough that a row of a product is summed in another way alone than among others.
 WIDE = replace(SMALL, hidden=1024, intermediate=2048, queries=16, keys=8)
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [*in_stress_alone, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

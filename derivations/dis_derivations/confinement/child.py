@@ -28,17 +28,28 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints is no result
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
+        if not _shut_and_told(end, channel):
+            return
+    except (BrokenPipeError, ConnectionResetError):
+        # Whoever started this process was interrupted meanwhile, and is gone.
+        return
+    from dis_derivations.confinement.serving import serve
+
+    serve(channel)
+
+
+def _shut_and_told(end: socket.socket, channel: Channel) -> bool:
+    """Close every way out and show what tells of attempts, or say why that cannot be; return whether it is closed."""
+    try:
         kind, descriptors = shut([Path(each) for each in sys.argv[3:]], how=sys.argv[2])
     except OSError as error:
         socket.send_fds(end, [REFUSED], [])
         channel.send({"reason": error.strerror or str(error)})
-        return
+        return False
     socket.send_fds(end, [kind], descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    from dis_derivations.confinement.serving import serve
-
-    serve(channel)
+    return True
 
 
 def shut(places: list[Path], *, how: str) -> tuple[bytes, list[int]]:

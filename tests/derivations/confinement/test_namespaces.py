@@ -189,3 +189,18 @@ def test_looking_up_the_own_name_is_no_attempt_to_leave() -> None:
         return [str(each) for each in witness.take()]
 
     assert confined(action, None) == ["127.0.0.53 port 53 (udp, looking up other)"]
+
+
+def test_a_process_whose_starter_has_gone_ends_without_a_word() -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        done = subprocess.run(
+            [sys.executable, "-m", child.__name__, f"{theirs.fileno()}", child.ENTER],
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+            pass_fds=[theirs.fileno()],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
