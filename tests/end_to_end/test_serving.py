@@ -49,7 +49,7 @@ class TestReal:
         write_checkpoint(tmp_path / "tiny/model", SMALL)
         dis = dis.having(extra={"DIS_VLLM_PYTHON": str(vllm_python())})
         dis("lock", config)
-        process = dis.start("serve", "start", config, "--json")
+        process = dis.start("serve", "start", config, "--tell-settings", "--json")
         stdout, stderr = process.communicate(timeout=1000)
         assert process.returncode == 0, stderr
         server = json.loads(stdout)
@@ -212,7 +212,7 @@ class TestRealInImage:
     ) -> None:
         (packages,) = (vllm_python().parents[1] / "lib").glob("python3.*/site-packages")
         place = InImage(tmp_path, dis, bridged, packages)
-        process = place.dis.start("serve", "start", place.config, "--json")
+        process = place.dis.start("serve", "start", place.config, "--tell-settings", "--json")
         stdout, stderr = process.communicate(timeout=1500)
         assert process.returncode == 0, stderr
         server = json.loads(stdout)

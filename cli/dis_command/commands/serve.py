@@ -103,6 +103,11 @@ def serve() -> None:
     is_flag=True,
     help="Fetch an image that the store lacks; that is done in any case.",
 )
+@click.option(
+    "--tell-settings",
+    is_flag=True,
+    help="Let a run on it know its settings; turns on vLLM's endpoints for developers.",
+)
 @click.option("--no-wait", is_flag=True, help="Do not wait until it answers.")
 @click.option(
     "--wait-timeout-seconds",
@@ -128,6 +133,7 @@ def start(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     container_port: int | None,
     image: str | None,
     pull: bool,
+    tell_settings: bool,
     no_wait: bool,
     wait_timeout_seconds: float | None,
     dry_run: bool,
@@ -174,7 +180,12 @@ def start(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     records = _records_of(session)
     chosen = served.name if name is None else name
     refuse_second(records, chosen)
-    placement = Placement(chosen, chosen_port(port, served.port), container_port or CONTAINER_PORT)
+    placement = Placement(
+        chosen,
+        chosen_port(port, served.port),
+        container_port or CONTAINER_PORT,
+        tells_settings=tell_settings,
+    )
     with session.open_store() as store:
         if dry_run:
             show_server_plan(session, plan(store, request), served, placement)
@@ -217,7 +228,7 @@ def list_(session: Session) -> None:
             damaged = error
             continue
         if record is not None:
-            found.append((record, state_of(record)))
+            found.append((record, state_of(records, record)))
     session.print_result(
         lambda: [server_document(records, *each) for each in found], lambda: servers_text(found)
     )
@@ -238,28 +249,28 @@ def kill(session: Session, names: tuple[str, ...], every: bool) -> None:
     """
     from dis_derivations.serving.stopping import stop
     from dis_store import Store
-    from dis_store.errors import IntegrityError
+    from dis_store.errors import DisError
     from dis_store.patience import Patience
 
     records = _records_of(session)
     stopped: list[str] = []
-    damaged: IntegrityError | None = None
+    failed: DisError | None = None
     for name in _chosen(records, names, every=every):
-        with records.held(name):
-            try:
+        try:
+            with records.held(name):
                 record = records.read(name)
-            except IntegrityError as error:
-                damaged = error
-                continue
-            if record is None:  # somebody else stopped it just now
-                continue
-            patience = Patience(session.patience)
-            stop(records, record, partial(Store.open, patience=patience))
+                if record is None:  # somebody else stopped it just now
+                    continue
+                patience = Patience(session.patience)
+                stop(records, record, partial(Store.open, patience=patience))
+        except DisError as error:  # told after the others were stopped
+            failed = error
+            continue
         stopped.append(name)
         session.say(f"stopped {name}; its log: {records.log(name)}")
     session.print_result(lambda: {"schema_version": 1, "stopped": stopped}, lambda: "")
-    if damaged is not None:  # after the good ones were stopped
-        raise damaged
+    if failed is not None:  # after the good ones were stopped
+        raise failed
     if not stopped:
         session.say("there is no server to stop")
 

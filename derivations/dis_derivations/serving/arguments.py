@@ -8,10 +8,9 @@ from dis_derivations.engines.vllm.settings import engine_arguments
 from dis_derivations.serving.served import Served
 
 MODULE = "vllm.entrypoints.openai.api_server"
-VARIABLES: Mapping[str, str] = {
-    # Without it a server does not tell its settings, by which a run on it is known.
-    "VLLM_SERVER_DEV_MODE": "1",
-}
+# Makes a server tell its settings, by which a run on it is known; and turns on endpoints that call what they are told,
+# for whoever reaches the port, pages of the web in a browser of this machine among them.
+TELLING: Mapping[str, str] = {"VLLM_SERVER_DEV_MODE": "1"}
 # Texts come to a server as well as token ids.
 _NOT_OF_SERVERS = frozenset({"skip_tokenizer_init"})
 # Options that have no form with `--no-`, so that False is said by leaving them out.
@@ -45,7 +44,7 @@ def server_arguments(
     return [
         f"--served-model-name={served.model}",
         *_options(told),
-        # No page of the web that a browser on this machine shows may ask it.
+        # No page of the web that a browser on this machine shows may read an answer.
         "--allowed-origins=[]",
         "--disable-uvicorn-access-log",
         "--uvicorn-log-level=warning",

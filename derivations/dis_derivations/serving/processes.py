@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ _BOOT = _PROC / "sys/kernel/random/boot_id"
 # Places in `/proc/PID/stat`, counted after the name of the program, which may hold anything.
 _STATE, _SESSION, _BEGAN = 0, 3, 19
 _ENDED = ("Z", "X")
+_LISTEN = "0A"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,28 @@ def session_of(leader: ProcessIdentity, directory: Path) -> set[ProcessIdentity]
         if _works_in(entry, directory) or is_running(leader):
             found.add(member)
     return found
+
+
+def listens(processes: Iterable[ProcessIdentity], port: int) -> bool:
+    """Tell whether one of these processes has the socket that listens on a TCP port of this machine."""
+    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+    for process in processes:
+        with suppress(OSError):
+            for each in (_PROC / str(process.pid) / "fd").iterdir():
+                with suppress(OSError):
+                    if str(each.readlink()) in sockets:
+                        return True
+    return False
+
+
+def _listening(port: int) -> Iterator[str]:
+    """Yield the inodes of sockets that listen on a port: proc(5), /proc/net/tcp."""
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in (_PROC / "net" / table).read_text("ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields[9]
 
 
 def _works_in(process: Path, directory: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -191,12 +192,13 @@ class ServerRecords:
         """Let nobody else start or stop a server of this name for the time of a block.
 
         Raises:
-            InvalidInputError: The name is refused.
+            InvalidInputError: The name is refused, or others may write where records are.
             BuildError: Somebody does just now.
         """
         check_name(name)
         place = self.directory / name
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_private(self.directory)
+        _make_private(place)
         descriptor = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -209,3 +211,19 @@ class ServerRecords:
             yield
         finally:
             os.close(descriptor)
+
+
+def _make_private(directory: Path) -> None:
+    """Make a directory that nobody else may look into, or find it so.
+
+    Raises:
+        InvalidInputError: It is somebody else's, or others may go in.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise InvalidInputError(
+            f"servers cannot be written down in {directory}",
+            cause="it is no directory that you alone may enter",
+            hint=f"chmod 700 {directory}",
+        )

@@ -35,11 +35,13 @@ class Placement:
         name: What it is called.
         port: On the loopback of this machine.
         inside: The port in its container.
+        tells_settings: Whether vLLM's endpoints for developers are on, by which a run on it knows its settings.
     """
 
     name: str
     port: int
     inside: int = CONTAINER_PORT
+    tells_settings: bool = False
 
     @property
     def url(self) -> str:
@@ -127,7 +129,7 @@ def _as_process(
             process_command(store, prepared, placement),
             prepared.interpreter,
             None if environment is None else store.object_path(environment),
-            _declared(prepared),
+            _declared(prepared, placement),
             Places(records.home(name), records.log(name), scratch),
         )
         _keep(store, records, record, prepared)
@@ -173,14 +175,17 @@ def _container(store: "Store", prepared: Prepared, placement: Placement) -> "Con
     source = container_source(store, prepared.closure, prepared.environment, prepared.identity)
     started = arguments.placed(prepared.options, model_place(source), EVERYWHERE, placement.inside)
     published = Published(placement.port, placement.inside)
-    return container_server(source, started, _declared(prepared), published, prepared.platform)
+    return container_server(
+        source, started, _declared(prepared, placement), published, prepared.platform
+    )
 
 
-def _declared(prepared: Prepared) -> dict[str, str]:
+def _declared(prepared: Prepared, placement: Placement) -> dict[str, str]:
     """Return the variables of a server: those of an engine's worker, and what only servers are told."""
     threads = prepared.platform.get("facts", {}).get("cpu", {}).get("threads")
     counted = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
-    return {**counted, **prepared.spec.get("variables", {}), **arguments.VARIABLES}
+    telling = arguments.TELLING if placement.tells_settings else {}
+    return {**counted, **prepared.spec.get("variables", {}), **telling}
 
 
 def _record(

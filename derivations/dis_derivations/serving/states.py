@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from dis_derivations.serving.health import is_healthy
-from dis_derivations.serving.processes import is_running
-from dis_derivations.serving.records import ContainerIdentity, ServerRecord
+from dis_derivations.serving.processes import is_running, listens, session_of
+from dis_derivations.serving.records import ContainerIdentity, ServerRecord, ServerRecords
+from dis_derivations.transport.address import parse_address
 from dis_store.errors import DisError, UnfitEnvironmentError
 
 if TYPE_CHECKING:
@@ -15,14 +16,29 @@ State = Literal["starting", "ready", "gone", "unknown"]
 """It runs and does not answer yet; it answers; nothing of it runs; its Docker cannot be asked."""
 
 
-def state_of(record: ServerRecord, healthy: Callable[[str], bool] = is_healthy) -> State:
+def state_of(
+    records: ServerRecords, record: ServerRecord, healthy: Callable[[str], bool] = is_healthy
+) -> State:
     """Return what has become of a server."""
     try:
         if not runs(record):
             return "gone"
     except DisError:
         return "unknown"
-    return "ready" if healthy(record.url) else "starting"
+    return "ready" if answers(records, record, healthy) else "starting"
+
+
+def answers(
+    records: ServerRecords, record: ServerRecord, healthy: Callable[[str], bool] = is_healthy
+) -> bool:
+    """Tell whether this very server answers, and no other program that took its port while it was loading."""
+    if not healthy(record.url):
+        return False
+    if record.process is None:
+        # Docker took the port for the container before anything in it ran.
+        return record.container is not None
+    members = session_of(record.process, records.home(record.name))
+    return listens(members, parse_address(record.url).port)
 
 
 def runs(record: ServerRecord) -> bool:

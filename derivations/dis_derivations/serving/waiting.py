@@ -3,13 +3,13 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.serving.health import is_healthy
 from dis_derivations.serving.records import ServerRecord, ServerRecords
-from dis_derivations.serving.states import runs
+from dis_derivations.serving.states import answers, runs
 from dis_derivations.serving.stopping import end_running, let_go
 from dis_store.errors import BuildError, InterruptedBuildError
 
@@ -47,9 +47,9 @@ def wait(
     """
     end = time.monotonic() + seconds
     try:
-        with nothing_left(store, records, record):
+        with nothing_left(store, records, record, lambda: records.held(record.name)):
             begun()
-            while not healthy(record.url):
+            while not answers(records, record, healthy):
                 _check_runs(record)
                 if time.monotonic() > end:
                     raise BuildError(
@@ -57,8 +57,6 @@ def wait(
                         hint="give it more time: --wait-timeout-seconds N; or do not wait: --no-wait",
                     )
                 time.sleep(_LOOK_SECONDS)
-            # Whoever answers there may be another program, on which this one's start failed.
-            _check_runs(record)
     except KeyboardInterrupt:
         raise InterruptedBuildError(
             f"interrupted; the server {record.name} was stopped",
@@ -72,22 +70,49 @@ def _check_runs(record: ServerRecord) -> None:
 
 
 @contextmanager
-def nothing_left(store: "Store", records: ServerRecords, record: ServerRecord) -> Iterator[None]:
-    """Take away all of a server but its log when a block fails, and add the end of that to the error."""
+def nothing_left(
+    store: "Store",
+    records: ServerRecords,
+    record: ServerRecord,
+    hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Iterator[None]:
+    """Take away all of a server but its log when a block fails, and add the end of that to the error.
+
+    Args:
+        store: Has its roots.
+        records: Has its record.
+        record: The server.
+        hold: Keeps others from starting or stopping one of its name, where the caller does not do so already.
+    """
     try:
         yield
     except BaseException as error:
-        last = records.read(record.name) or record
-        # Where somebody else stopped it meanwhile, and perhaps started another one, that one is not touched.
-        ours = last.roots == record.roots
-        if ours:
-            end_running(records, last, _FAILED_GRACE_SECONDS)
-        let_go(store, record)
-        if ours:
-            records.forget(record)
+        with ExitStack() as held:
+            if _entered(held, hold):
+                _take_away(store, records, record)
         if isinstance(error, BuildError):
             _add_log(error, records.log(record.name))
         raise
+
+
+def _entered(held: ExitStack, hold: Callable[[], AbstractContextManager[None]]) -> bool:
+    """Tell whether the name could be held; whoever else holds it is stopping the server."""
+    try:
+        held.enter_context(hold())
+    except BuildError:
+        return False
+    return True
+
+
+def _take_away(store: "Store", records: ServerRecords, record: ServerRecord) -> None:
+    last = records.read(record.name) or record
+    # Where somebody else stopped it meanwhile, and perhaps started another one, that one is not touched.
+    ours = last.roots == record.roots
+    if ours:
+        end_running(records, last, _FAILED_GRACE_SECONDS)
+    let_go(store, record)
+    if ours:
+        records.forget(record)
 
 
 def _add_log(error: BuildError, log: Path) -> None:

@@ -14,6 +14,7 @@ from dis_derivations.serving.processes import (
     ProcessIdentity,
     identify,
     is_running,
+    listens,
     send,
     session_of,
 )
@@ -109,3 +110,20 @@ def test_the_session_of_a_process_with_the_number_of_a_server_is_not_the_servers
     process = start(cwd=tmp_path)
     recycled = replace(identity(process), began=1)
     assert session_of(recycled, Path("/nowhere")) == set()
+
+
+LISTENER = """
+import socket, time
+held = socket.create_server(("127.0.0.1", 0))
+print(held.getsockname()[1], flush=True)
+time.sleep(600)
+"""
+
+
+def test_only_whoever_has_the_socket_listens_on_a_port(start: Start) -> None:
+    server, bystander = start(LISTENER), start()
+    assert server.stdout is not None
+    port = int(server.stdout.readline())
+    assert listens([identity(bystander), identity(server)], port)
+    assert not listens([identity(bystander)], port)
+    assert not listens([identity(server)], port + 1)

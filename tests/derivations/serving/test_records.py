@@ -110,3 +110,19 @@ def test_a_name_that_no_file_or_container_may_have_is_refused(name: str) -> None
 @given(st.text(max_size=100))
 def test_the_name_of_any_manifest_makes_one_of_a_server(name: str) -> None:
     check_name(name_for(name))
+
+
+def test_no_record_is_written_where_others_may_enter(tmp_path: Path) -> None:
+    records = ServerRecords(tmp_path / "servers")
+    with records.held("tiny"):
+        assert (tmp_path / "servers" / "tiny").stat().st_mode & 0o077 == 0
+    (tmp_path / "servers" / "open").mkdir(mode=0o777)
+    (tmp_path / "servers" / "open").chmod(0o777)
+    with pytest.raises(InvalidInputError, match="cannot be written down"), records.held("open"):
+        raise AssertionError
+
+
+def test_a_name_that_no_root_may_have_is_refused_before_anything_is_built() -> None:
+    with pytest.raises(InvalidInputError, match="is refused"):
+        check_name("model.tar")
+    assert name_for("model.tar") == "run-model-tar"
