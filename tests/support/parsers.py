@@ -292,7 +292,7 @@ def _layer(packing: str) -> Callable[[bytes], Any]:
 def _package_list(path: str) -> Callable[[bytes], Any]:
     def reading(data: bytes) -> Any:
         try:
-            return list(packages_in(path, data))
+            return list(packages_in(path, data, Allowance()))
         except UnreadableError as error:
             raise InvalidInputError(str(error)) from error
 

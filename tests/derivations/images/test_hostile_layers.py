@@ -3,11 +3,14 @@
 import gzip
 import tarfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import zstandard
 
 from clock import Clock
+from dis_derivations.comparison.causes.package_effects import effect_of_packages
+from dis_derivations.images.contents.image_packages import PackageDifference, package_differences
 from dis_derivations.images.contents.layer_packages import (
     Unread,
     read_layer,
@@ -155,3 +158,55 @@ def test_a_decompressor_that_gives_nothing_runs_out_of_time(tmp_path: Path) -> N
 
     with pytest.raises(UnreadableError, match="reading layers took more than 20 seconds"):
         read_layer(path, "gzip", Allowance(Limits(seconds=20), later))
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("part", ["a/", "é/"])
+def test_a_name_longer_than_a_system_allows_is_not_read(
+    tmp_path: Path, form: Literal[1, 2], part: str
+) -> None:
+    fits = part * (4096 // len(part.encode()) - 12) + "x-1.dist-info/METADATA"
+    fits += "x" * (4096 - len(fits.encode()))
+
+    read(tmp_path, layer_of([Member(fits)], form))
+    with pytest.raises(UnreadableError, match="it has a name of more than 4096 bytes"):
+        read(tmp_path, layer_of([Member(f"{fits}x")], form))
+
+
+def test_deep_names_under_many_layers_run_out_of_time(tmp_path: Path) -> None:
+    clock = Clock()
+    deep = [distribution(f"p{number}", "1", "d/" * 500 + "d") for number in range(20)]
+    stack = [layer(tmp_path, layer_of(members)) for members in (deep, *[[Member("a")]] * 20)]
+
+    def later() -> float:
+        clock.now += 1
+        return clock.now
+
+    found = package_differences(stack, [], Allowance(Limits(seconds=500), later))
+
+    assert found.packages == ()
+    assert found.unread == (
+        "what layers hide is not known: reading layers took more than 500 seconds",
+    )
+
+
+def test_many_packages_of_one_effect_are_not_compared_with_each_other() -> None:
+    compared_names = 0
+
+    class Name(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared_names
+            compared_names += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"cuda-{number:04d}") for number in range(1000)]
+    many = [PackageDifference("Debian", name, ("1",), ("2",)) for name in names]
+
+    said = effect_of_packages(many)
+
+    assert said.startswith("cuda-0000, cuda-0001, cuda-0002, cuda-0003 and 996 more: ")
+    assert compared_names < 20 * len(names)

@@ -165,7 +165,7 @@ def test_layers_lie_on_each_other_as_a_simple_model_says(
         path: 1 if number is not None and path.endswith("METADATA") else number
         for path, number in expected.items()
     }
-    assert told(apply_layers(found)) == expected
+    assert told(apply_layers(found, Allowance())) == expected
 
 
 @given(st.lists(layers, max_size=2), st.lists(layers, max_size=2), st.lists(layers, max_size=2))
@@ -234,7 +234,7 @@ def test_an_opaque_top_hides_everything_below(tmp_path: Path) -> None:
     old = read(tmp_path, layer_of([Member(STATUS, dpkg_status(a="1")), distribution("b", "1")]))
     new = read(tmp_path, layer_of([Member("./.wh..wh..opq"), distribution("c", "1")]))
 
-    (only,) = apply_layers([old, new])
+    (only,) = apply_layers([old, new], Allowance())
     assert only.endswith("c-1.dist-info/METADATA")
 
 
@@ -242,7 +242,8 @@ def test_a_whiteout_hides_nothing_of_its_own_layer(tmp_path: Path) -> None:
     one = layer_of([Member(STATUS, dpkg_status(a="2")), Member("var/lib/.wh.dpkg")])
 
     seen = apply_layers(
-        [read(tmp_path, layer_of([Member(STATUS, dpkg_status(a="1"))])), read(tmp_path, one)]
+        [read(tmp_path, layer_of([Member(STATUS, dpkg_status(a="1"))])), read(tmp_path, one)],
+        Allowance(),
     )
     assert told(seen) == {STATUS: 2}
 

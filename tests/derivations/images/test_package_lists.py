@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from clock import Clock
 from dis_derivations.images.contents.layer_packages import (
     Unread,
+    read_layer,
 )
+from dis_derivations.images.contents.layer_stream import Allowance, Limits, UnreadableError
 from image_layers import compared, layer, read, shown
 from images import Member, distribution, dpkg_status, layer_of
 from rpm_databases import rpm_database, rpm_header
@@ -160,3 +163,92 @@ def test_changes_beside_a_database_of_rpm_make_it_incomplete(tmp_path: Path) -> 
     for pending, unread in ((b"", 0), (b"x", 1)):
         lists = read(tmp_path, layer_of([database, Member(f"{RPM}-wal", pending)])).lists
         assert sum(isinstance(each, Unread) for each in lists.values()) == unread
+
+
+def read_rpm(tmp_path: Path, data: bytes, **limits: Any) -> Any:
+    (found,) = read(tmp_path, layer_of([Member(RPM, data)]), **limits).lists.values()
+    return found
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "hnum INTEGER PRIMARY KEY, raw, blob AS (hex(zeroblob(9)))",
+        "hnum INTEGER PRIMARY KEY, raw, blob AS (hex(zeroblob(9))) STORED",
+        "hnum INTEGER PRIMARY KEY, blob, raw, other AS (instr(raw, blob))",
+    ],
+)
+def test_a_computed_column_runs_no_function_of_sqlite(tmp_path: Path, columns: str) -> None:
+    found = read_rpm(tmp_path, rpm_database(create=f"TABLE Packages ({columns})"))
+    assert isinstance(found, Unread)
+    assert found.why == "its table of packages computes a column"
+
+
+def test_a_table_of_a_module_that_claims_a_page_is_no_table_of_packages(tmp_path: Path) -> None:
+    data = rpm_database(rpm_header_of(GLIBC)).replace(
+        b"CREATE TABLE Packages (hnum INTEGER PRIMARY KEY, blob BLOB)",
+        b"CREATE VIRTUAL TABLE Packages USING fts5(blob)".ljust(59),
+    )
+    found = read_rpm(tmp_path, data)
+    assert isinstance(found, Unread)
+    assert found.why == "it has no table of packages"
+
+
+def test_a_header_that_repeats_a_field_is_malformed(tmp_path: Path) -> None:
+    entries = [(1000, 0), (1001, 2), (1002, 4), *[(1000, 0)] * 1000]
+    data = b"a\0001\0002\0"
+    header = struct.pack(">II", len(entries), len(data))
+    header += b"".join(struct.pack(">IIII", tag, 6, offset, 1) for tag, offset in entries) + data
+
+    found = read_rpm(tmp_path, rpm_database(header))
+    assert isinstance(found, Unread)
+    assert found.why == "a header in it is malformed"
+
+
+def test_a_field_that_nothing_ends_is_cut_at_the_end_of_its_header(tmp_path: Path) -> None:
+    header = rpm_header_of({"name": "a", "version": "1", "release": "2"})
+    length = struct.unpack_from(">I", header, 4)[0]
+    lying = header[:4] + struct.pack(">I", length - 1) + header[8:-1] + b"9" * 500
+
+    (package,) = read_rpm(tmp_path, rpm_database(lying))
+    assert package.version == "1-2"
+
+
+def test_rows_of_keys_count_as_packages_do(tmp_path: Path) -> None:
+    key = rpm_header(name="gpg-pubkey", version="1", release="1")
+    assert read_rpm(tmp_path, rpm_database(*[key] * 50), packages=50) == ()
+    with pytest.raises(UnreadableError, match="its lists name more than 50 packages"):
+        read_rpm(tmp_path, rpm_database(*[key] * 51), packages=50)
+
+
+def test_many_rows_run_out_of_time(tmp_path: Path) -> None:
+    clock = Clock()
+    database = Member(RPM, rpm_database(*[rpm_header_of(GLIBC)] * 200))
+    path = layer(tmp_path, layer_of([database])).blob
+    assert path is not None
+
+    def later() -> float:
+        clock.now += 1
+        return clock.now
+
+    with pytest.raises(UnreadableError, match="reading layers took more than 100 seconds"):
+        read_layer(path, "none", Allowance(Limits(seconds=100), later))
+
+
+@pytest.mark.parametrize("name", [b"\x1b[31m\x07\n", b"\xff\xfe\xfd\xfc\xfb\x1b\x07"])
+def test_an_error_of_sqlite_cannot_steer_a_terminal(tmp_path: Path, name: bytes) -> None:
+    marker = b"Z" * len(name)
+    whole = rpm_database(create=f'TABLE "{marker.decode()}" (a)').replace(marker, name)
+
+    found = read_rpm(tmp_path, whole.replace(b"CREATE TABLE", b"CREATE TABLX"))
+    assert isinstance(found, Unread)
+    assert found.why.startswith("it is a damaged database (")
+    assert found.why.isascii()
+    assert found.why.isprintable()
+
+
+def test_text_that_is_none_is_a_damaged_database(tmp_path: Path) -> None:
+    whole = rpm_database(create="TABLE Packages (hnum INTEGER PRIMARY KEY, blob BLOB, zzzz)")
+    found = read_rpm(tmp_path, whole.replace(b"zzzz", b"z\xff\xffz"))
+    assert isinstance(found, Unread)
+    assert found.why.startswith("it is a damaged database (")

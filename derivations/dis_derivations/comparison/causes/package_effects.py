@@ -8,6 +8,7 @@ measurements of NumPy's mathematics on processors of several generations (numpy 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from dis_derivations.images.contents.image_packages import PackageDifference
 
@@ -99,14 +100,14 @@ def ranked(packages: Iterable[PackageDifference]) -> tuple[PackageDifference, ..
 
 def effect_of_packages(packages: Iterable[PackageDifference]) -> str:
     """Return what is known of packages that differ, in words for a cause; empty where nothing is."""
-    names: dict[str, list[str]] = {}
+    # Of the names that say the same only the keys count: an image may have a hundred thousand.
+    names: dict[str, dict[str, None]] = {}
     for each in ranked(packages):
         effect = package_effect(each.name)
         if effect.words and not effect.harmless:
-            alike = names.setdefault(effect.words, [])
-            alike += [] if each.name in alike else [each.name]
+            names.setdefault(effect.words, {})[each.name] = None
     said = []
     for effect_words, alike in names.items():
         more = f" and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
-        said.append(f"{', '.join(alike[:_SHOWN])}{more}: {effect_words}")
+        said.append(f"{', '.join(islice(alike, _SHOWN))}{more}: {effect_words}")
     return "; ".join(said)

@@ -79,12 +79,25 @@ def package_differences(
     layers = _Layers(allowance)
     pairs = zip(a, b, strict=False)
     same = len([*takewhile(lambda pair: pair[0].content == pair[1].content, pairs)])
+    try:
+        return _differences(a, b, same, layers, allowance)
+    except UnreadableError as error:
+        return PackageDifferences((), (*layers.unread, f"what layers hide is not known: {error}"))
+
+
+def _differences(
+    a: Sequence[ImageLayer],
+    b: Sequence[ImageLayer],
+    same: int,
+    layers: "_Layers",
+    allowance: Allowance,
+) -> PackageDifferences:
     own = [layers.read(side, label, same) for side, label in ((a, "A"), (b, "B"))]
     touched = [[each.touched for each in side] for side in own]
     below: dict[str, PackageList] = {}
     if _union(touched[0]) != _union(touched[1]):
-        below = apply_layers(layers.read(a[:same], "both", 0))
-    sides = [apply_layers(side, below) for side in own]
+        below = apply_layers(layers.read(a[:same], "both", 0), allowance)
+    sides = [apply_layers(side, allowance, below) for side in own]
     left, right = map(_versions, sides)
     unread = [*layers.unread, *_unread_lists(sides[0], sides[1])]
     found = [

@@ -12,6 +12,8 @@ from dis_derivations.images.contents.layer_stream import LayerStream, Unreadable
 
 BLOCK = 512
 _MAX_EXTENSION = 1 << 20
+# What Linux calls PATH_MAX: no engine can unpack a longer one.
+_MAX_NAME = 4096
 _NO_BYTES = bytes(BLOCK)
 _OCTAL = frozenset(b"01234567")
 _DAMAGED = "it is no tar archive, or a header of it is damaged"
@@ -144,8 +146,10 @@ def plain_path(name: str) -> str:
     """Return a name without empty parts.
 
     Raises:
-        UnreadableError: It is absolute, or leads upwards.
+        UnreadableError: It is too long, is absolute, or leads upwards.
     """
+    if len(name if name.isascii() else name.encode("utf-8", "surrogateescape")) > _MAX_NAME:
+        raise UnreadableError(f"it has a name of more than {_MAX_NAME} bytes")
     if name.startswith("/"):
         raise UnreadableError(f"it names the absolute path {name!a:.120}")
     parts = name.split("/")

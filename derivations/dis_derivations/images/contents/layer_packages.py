@@ -14,7 +14,6 @@ from pathlib import Path
 from dis_derivations.images.contents.layer_members import LayerMember, LayerMembers
 from dis_derivations.images.contents.layer_stream import (
     Allowance,
-    Limits,
     UnreadableError,
     opened_layer,
 )
@@ -104,32 +103,43 @@ def read_layer(path: Path, packing: str, allowance: Allowance) -> LayerPackages:
         UnreadableError: It is damaged, hostile, or beyond a limit.
     """
     with opened_layer(path, packing, allowance) as stream:
-        reader = _Reader(LayerMembers(stream, allowance.limits.members), allowance.limits)
-        return reader.read()
+        return _Reader(LayerMembers(stream, allowance.limits.members), allowance).read()
 
 
 def apply_layers(
-    layers: Iterable[LayerPackages], below: Mapping[str, PackageList] | None = None
+    layers: Iterable[LayerPackages],
+    allowance: Allowance,
+    below: Mapping[str, PackageList] | None = None,
 ) -> dict[str, PackageList]:
     """Return the lists that are to be seen when layers lie on each other.
 
     Args:
         layers: Lowest first.
+        allowance: How long it may take.
         below: What is to be seen of the layers below.
+
+    Raises:
+        UnreadableError: The time is over.
     """
     seen = dict(below or {})
     for layer in layers:
-        seen = {path: each for path, each in seen.items() if not layer.hides(path)}
-        seen.update(layer.lists)
+        shown: dict[str, PackageList] = {}
+        for path, each in seen.items():
+            # Names that are deep make this long.
+            allowance.check_time()
+            if not layer.hides(path):
+                shown[path] = each
+        seen = {**shown, **layer.lists}
     return seen
 
 
 class _Reader:
     """Goes through one layer."""
 
-    def __init__(self, members: LayerMembers, limits: Limits) -> None:
+    def __init__(self, members: LayerMembers, allowance: Allowance) -> None:
         self._members = members
-        self._limits = limits
+        self._allowance = allowance
+        self._limits = allowance.limits
         self._lists: dict[str, PackageList] = {}
         self._removed: set[str] = set()
         self._emptied: set[str] = set()
@@ -190,10 +200,11 @@ class _Reader:
             return Unread(f"it has more than {wanted} bytes", content)
         most = self._limits.packages - self._packages
         try:
-            packages = tuple(islice(packages_in(member.path, data), most + 1))
+            entries = tuple(islice(packages_in(member.path, data, self._allowance), most + 1))
         except UnreadableError as error:
             return Unread(str(error), content)
-        return self._counted(packages)
+        self._count(len(entries))
+        return tuple(entry for entry in entries if entry is not None)
 
     def _linked(self, member: LayerMember) -> PackageList:
         """Return a list that is one file with another; a directory gives a Python distribution its name."""
@@ -202,14 +213,14 @@ class _Reader:
             path.rpartition("/")[0].rpartition("/")[2] for path in (member.path, member.target)
         }
         if len(names) == 1:
-            return there if isinstance(there, Unread) else self._counted(there)
+            self._count(0 if isinstance(there, Unread) else len(there))
+            return there
         return Unread("it is a hard link to the list of something else")
 
-    def _counted(self, packages: tuple[Package, ...]) -> tuple[Package, ...]:
-        self._packages += len(packages)
+    def _count(self, packages: int) -> None:
+        self._packages += packages
         if self._packages > self._limits.packages:
             raise UnreadableError(f"its lists name more than {self._limits.packages} packages")
-        return packages
 
     def _kept(self, name: str) -> str:
         self._name_bytes += len(name)

@@ -13,7 +13,7 @@ from typing import Literal
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from dis_derivations.images.contents.layer_stream import UnreadableError
+from dis_derivations.images.contents.layer_stream import Allowance, UnreadableError
 from dis_derivations.images.contents.rpm_database import rpm_packages
 
 System = Literal["Debian", "Alpine", "Python", "RPM"]
@@ -70,11 +70,19 @@ def bytes_needed(path: str, most: int) -> int:
     return min(_METADATA_BYTES, most) if path.endswith(_PYTHON) else most
 
 
-def packages_in(path: str, data: bytes) -> Iterator[Package]:
+def packages_in(path: str, data: bytes, allowance: Allowance) -> Iterator[Package | None]:
     """Yield the packages that a list names, in its order.
 
+    Args:
+        path: Of the list in its image.
+        data: Its content.
+        allowance: How long it may take.
+
+    Yields:
+        None for an entry that is no package and took as long to read as one.
+
     Raises:
-        UnreadableError: It is malformed, or nothing here reads it.
+        UnreadableError: It is malformed, nothing here reads it, or the time is over.
     """
     match system_of(path):
         case "Debian":
@@ -87,7 +95,8 @@ def packages_in(path: str, data: bytes) -> Iterator[Package]:
             if data:
                 raise UnreadableError("it holds changes that are not in the database yet")
         case "RPM":
-            yield from (_package("RPM", *each) for each in rpm_packages(data))
+            for each in rpm_packages(data, allowance):
+                yield None if each is None else _package("RPM", *each)
         case _:
             raise UnreadableError("it is no list of packages")
 
