@@ -163,11 +163,13 @@ def _fault_of_name(name: str) -> str | None:
 def set_root(foundation: Foundation, name: str, root: Root, *, force: bool = False) -> None:
     """Write a root, in place of one of the same name. Durable when it returns.
 
+    Of the same object, the longest retention that the name ever had stays: to let go of it, `force` is needed.
+
     Args:
         foundation: The store.
         name: The root's.
         root: What it keeps from now on.
-        force: Whether it may let go of something else that must still be kept.
+        force: Whether it may let go of what must still be kept: of something else, or of a longer retention.
 
     Raises:
         InvalidInputError: The name is refused.
@@ -177,13 +179,24 @@ def set_root(foundation: Foundation, name: str, root: Root, *, force: bool = Fal
     check_name(name)
     foundation.require(root.object)
     if not force:
-        _refuse_retained(foundation.layout, name, unless=root.object)
+        known = _known_root(foundation.layout, name)
+        if known is not None and known.object == root.object:
+            root = replace(root, retention=longer(known.retention, root.retention))
+        else:
+            _refuse_retained(foundation.layout, name, known)
     data = stamped(root).encode()
     with foundation.locks.sharing():
         if not foundation.is_valid(root.object):
             raise missing(root.object)
         write_record(foundation, foundation.layout.root(name), data)
         note_use(foundation.layout, name)
+
+
+def longer(one: Retention | None, other: Retention | None) -> Retention | None:
+    """Return the longer of two retentions, the first of equal ones."""
+    if one is None or other is None:
+        return one or other
+    return other if other.days > one.days else one
 
 
 def stamped(root: Root) -> Root:
@@ -234,7 +247,7 @@ def remove_root(foundation: Foundation, name: str, *, force: bool = False) -> No
     """
     check_name(name)
     if not force:
-        _refuse_retained(foundation.layout, name)
+        _refuse_retained(foundation.layout, name, _known_root(foundation.layout, name))
     path = foundation.layout.root(name)
     try:
         path.unlink()
@@ -245,13 +258,17 @@ def remove_root(foundation: Foundation, name: str, *, force: bool = False) -> No
     fsync_directory(path.parent)
 
 
-def _refuse_retained(layout: Layout, name: str, *, unless: Digest | None = None) -> None:
-    """Refuse to let go of a root that is kept for some time yet; of a damaged one nobody knows."""
+def _known_root(layout: Layout, name: str) -> Root | None:
+    """Return a named root; None if there is none, or a damaged one: nobody knows what that promised."""
     try:
-        root = read_root(layout, name)
+        return read_root(layout, name)
     except DamagedRootError:
-        return
-    if root is None or root.retention is None or root.object == unless:
+        return None
+
+
+def _refuse_retained(layout: Layout, name: str, root: Root | None) -> None:
+    """Refuse to let go of a root that is kept for some time yet."""
+    if root is None or root.retention is None:
         return
     from dis_store.garbage_collection.retention import kept_roots
 

@@ -212,6 +212,8 @@ class Store(StoreReader):
     def set_root(self, name: str, root: "Root", *, force: bool = False) -> None:
         """Keep an object under a name, in place of what the name kept before.
 
+        If that was the same object, the longer retention stays; with `force`, that of `root` alone counts.
+
         Raises:
             InvalidInputError: The name is refused.
             RetainedRootError: It keeps something else for some time yet, and `force` does not allow to let go of it.

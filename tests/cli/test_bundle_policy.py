@@ -206,6 +206,23 @@ def test_it_is_let_go_of_with_force_only(dis: Dis, run: str, argv: tuple[str, ..
     assert root(dis, run).get("kept_until") is None
 
 
+@pytest.mark.parametrize("by", ["name", "digest"])
+def test_naming_the_same_run_again_is_no_way_around_a_promise(
+    dis: Dis, own_store: Realised, run: str, by: str
+) -> None:
+    before = root(dis, run)
+    again = run if by == "name" else Path(own_store.first).name
+    said = dis("root", "add", run, again, "--json").document
+    found = root(dis, run)
+    assert said["kept_until"] == found["kept_until"] is not None
+    assert said["include"] == found["include"] == before["include"]
+    refused = dis("root", "remove", run, "--yes")
+    refused.check_one_block()
+    assert refused.code == 2
+    assert dis("root", "add", run, again, "--force").code == 0
+    assert dis("root", "remove", run, "--yes").code == 0
+
+
 def test_a_name_that_a_person_gave_is_no_promise(dis: Dis, run: str) -> None:
     assert dis("root", "add", "mine", run).code == 0
     assert root(dis, "mine")["kept_until"] is None

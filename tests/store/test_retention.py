@@ -251,6 +251,21 @@ def test_the_same_thing_may_be_kept_anew_without_force(store: Store) -> None:
     assert store.kept_roots().keys() == {"run"}
 
 
+def test_a_promise_is_not_dropped_by_setting_the_same_thing_without_it(store: Store) -> None:
+    root = keep(store, "run", "text")
+    for days, stay in ((None, 30), (7, 30), (90, 90)):
+        asked = None if days is None else Retention(days, "another")
+        store.set_root("run", replace(root, automatic=False, retention=asked))
+        found = store.root("run")
+        assert found is not None
+        assert found.retention is not None
+        assert found.retention.days == stay
+        with pytest.raises(RetainedRootError):
+            store.remove_root("run")
+    store.set_root("run", replace(root, retention=None), force=True)
+    store.remove_root("run")
+
+
 def test_a_result_link_says_nothing_of_it(store: Store) -> None:
     root = keep(store, "run", "text")
     link = store.path.parent / "link"

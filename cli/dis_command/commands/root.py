@@ -48,17 +48,24 @@ def add(session: Session, name: str, ref: str, force: bool) -> None:
 
     The object stays, with all it refers to; where REF is a root or a run, so
     does what it was built from. A name that is there already moves, but with
-    --force only where it must keep what it keeps for some time yet.
+    --force only where it must keep what it keeps for some time yet. Set to what
+    it keeps already, it keeps that as long as it had to, --force aside.
     """
+    from dataclasses import replace
+
     from dis_derivations.runs.reference import resolve
     from dis_derivations.runs.roots import root_for
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with session.open_store() as store:
         new = root_for(resolve(store, ref), created_at=now)
+        known = None if force else store.survey_roots().good.get(name)
+        if known is not None and known.object == new.object:
+            new = replace(new, include=known.include or new.include)
         store.set_root(name, new, force=force)
         session.print_result(
-            lambda: _document(store, name, new, None), lambda: str(store.object_path(new.object))
+            lambda: _document(store, name, new, store.kept_roots().get(name)),
+            lambda: str(store.object_path(new.object)),
         )
 
 

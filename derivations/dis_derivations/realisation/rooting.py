@@ -114,6 +114,8 @@ def _set(store: Store, name: str, root: Root) -> None:
 
     What was promised stays: the longest retention that was ever asked for.
     """
+    from dis_store.roots import longer
+
     known = store.root(name)
     if known is not None and known.object == root.object:
         root = replace(
@@ -121,16 +123,10 @@ def _set(store: Store, name: str, root: Root) -> None:
             automatic=known.automatic and root.automatic,
             label=known.label or root.label,
             created_at=known.created_at,
-            retention=_longer(known.retention, root.retention),
+            retention=longer(known.retention, root.retention),
         )
         # For another derivation or label alone, which say no more, nothing is written.
         if replace(known, derivation=root.derivation, label=root.label) == root:
             store.note_use(name)
             return
     store.set_root(name, root)
-
-
-def _longer(one: Retention | None, other: Retention | None) -> Retention | None:
-    if one is None or other is None:
-        return one or other
-    return other if other.days > one.days else one

@@ -94,10 +94,14 @@ class Contents:
         """
         found = next((file for file in self.files if file.path == path.strip("/")), None)
         if found is None and (entry := self.left_out.get(path.strip("/"))) is not None:
+            import shlex
+
+            # Quoted, since people paste the line, and the path comes from whoever made the archive or directory.
+            there = shlex.join([entry.object[:12], *_as_argument(entry.subpath)])
             raise InvalidInputError(
                 f"{entry.path} was left out of {self._ref}",
                 cause=f"it has {entry.size} bytes and the digest {entry.blake3}",
-                hint=f"a store that has the run has it: dis cat {entry.object[:12]} {entry.subpath}",
+                hint=f"a store that has the run has it: dis cat {there}",
             )
         if found is None:
             raise self._nothing_at(path)
@@ -131,6 +135,11 @@ class Contents:
         close = get_close_matches(path, [file.path for file in self.files], n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"dis ls {self._ref}"
         return InvalidInputError(f"{self._ref} has no file {path!r:.200}", hint=hint)
+
+
+def _as_argument(path: str) -> list[str]:
+    """Return the words of a command line that name a path, also one that begins as an option does."""
+    return ["--", path] if path.startswith("-") else [path]
 
 
 def _by_first_part(files: list[Shown], start: int) -> dict[str, list[Shown]]:

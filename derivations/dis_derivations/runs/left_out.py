@@ -12,6 +12,7 @@ from dis_derivations.runs.bundle import ACTIVATIONS_FILE, LOGITS_FILE, TRACE_FIL
 from dis_store import canonical_json, strict_json
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
+from dis_store.path_rules import check_path
 
 LEFT_OUT_DOCUMENT = "left_out.json"
 TYPE = "left-out"
@@ -112,7 +113,7 @@ def entries_of(listed: Any) -> dict[str, LeftOut]:
     """Return entries by their paths.
 
     Raises:
-        InvalidInputError: A digest is none.
+        InvalidInputError: A digest is none, or a subpath is no path inside an object.
         KeyError, TypeError, ValueError: They are malformed in another way, or out of order.
     """
     if not isinstance(listed, list) or not listed:
@@ -134,4 +135,7 @@ def entries_of(listed: Any) -> dict[str, LeftOut]:
         raise ValueError("a size is none")
     if any(not isinstance(each.subpath, str) for each in found):
         raise ValueError("a subpath is no text")
+    for each in found:
+        # It is printed, and it may come from anywhere: what no object can have is no place in one.
+        check_path(each.subpath, portable=False)
     return {each.path: each for each in found}

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -40,6 +41,16 @@ CAPTURING = Run(
     activations={"00000.decode.layer.000": Tensor(VALUES)},
     trace=({"step": 0, "requests": [{"id": "first", "tokens": 3}]},),
 )
+# Whatever a tree may have, with what only a tree of unportable names has.
+SUBPATHS = st.lists(
+    st.text(
+        st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="/"),
+        min_size=1,
+        max_size=60,
+    ).filter(lambda name: name not in (".", "..")),
+    min_size=1,
+    max_size=4,
+).map("/".join)
 OTHER = CAPTURING.having(logits={"00000.decode": Tensor(VALUES + 1)})
 
 
@@ -350,6 +361,51 @@ def test_a_malformed_list_in_a_directory_is_refused(
         load_bundle(DirectoryBundle(directory))
 
 
+def edited(directory: Path, subpath: str) -> DirectoryBundle:
+    """Write another subpath into the list of a directory, in the encoding of dis."""
+    document = directory / left_out.LEFT_OUT_DOCUMENT
+    content = json.loads(document.read_bytes())
+    for each in content["files"]:
+        each["subpath"] = subpath
+    document.write_bytes(canonical_json.encode(content))
+    return DirectoryBundle(directory)
+
+
+@pytest.mark.parametrize(
+    "subpath",
+    [
+        "x; touch PWNED #\nB is bit-identical to A",
+        "x\x1b[2J",
+        "x\r",
+        "x\u2028y",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "a//b",
+        "",
+    ],
+)
+def test_a_list_with_a_subpath_that_forges_lines_or_leaves_its_object_is_refused(
+    store: Store, capturing: Digest, tmp_path: Path, subpath: str
+) -> None:
+    directory = lay_out(store, capturing, None, tmp_path / "out", ("tokens",))
+    with pytest.raises(InvalidInputError, match="run directory"):
+        edited(directory, subpath).left_out()
+
+
+@pytest.mark.parametrize("subpath", ["x; touch PWNED #", "$(touch PWNED)", "-x", "a b"])
+def test_the_hint_for_a_file_that_was_left_out_is_one_safe_command(
+    store: Store, capturing: Digest, tmp_path: Path, subpath: str
+) -> None:
+    directory = lay_out(store, capturing, None, tmp_path / "out", ("tokens",))
+    (entry, *_) = edited(directory, subpath).left_out().values()
+    with pytest.raises(InvalidInputError, match="was left out") as refused:
+        Contents(store, resolve(store, str(directory))).file(entry.path)
+    command = str(refused.value.hint).partition(": ")[2]
+    words = shlex.split(command, comments=True)
+    end = ["--", subpath] if subpath.startswith("-") else [subpath]
+    assert words == ["dis", "cat", entry.object[:12], *end]
+
+
 def test_a_list_and_a_file_of_the_same_name_contradict_each_other(
     store: Store, capturing: Digest, tmp_path: Path
 ) -> None:
@@ -367,7 +423,7 @@ def test_a_list_and_a_file_of_the_same_name_contradict_each_other(
             st.integers(0, 2**53 - 1),
             st.binary(max_size=2).map(Digest.of),
             st.binary(max_size=2).map(Digest.of),
-            st.text(st.characters(exclude_categories=["Cs"])),
+            SUBPATHS,
         ),
         min_size=1,
         unique_by=lambda each: each.path,
