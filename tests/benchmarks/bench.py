@@ -23,6 +23,7 @@ GROUPS = (
     "adding",
     "downloading",
     "verifying",
+    "tensors",
     "many_files",
     "building",
     "planning",
