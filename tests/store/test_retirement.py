@@ -1,12 +1,12 @@
 """Which automatic roots a policy gives up, and when a root counts as used."""
 
-import time
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from clock import Wall
 from dis_store import (
     Digest,
     LastUse,
@@ -82,24 +82,10 @@ def test_what_stays_because_only_the_clock_calls_it_old_is_known(
     assert policy.unproven(roots, uses, NOW) == unproven
 
 
-class Wall:
-    """A clock on the wall that can be set."""
-
-    def __init__(self) -> None:
-        self.time = datetime.now(UTC)
-
-    def nanoseconds(self) -> int:
-        return int(self.time.timestamp() * 1e9)
-
-    def today(self) -> date:
-        return self.time.date()
-
-
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     wall = Wall()
-    monkeypatch.setattr(last_use, "today", wall.today)
-    monkeypatch.setattr(time, "time_ns", wall.nanoseconds)
+    wall.hang(monkeypatch)
     return wall
 
 
