@@ -4,10 +4,12 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from blake3 import blake3
 
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import reading
 from dis_store.lane import Lane
 from dis_store.tensors.tensor_scan import Tensor, TensorScan
 
@@ -93,6 +95,17 @@ def hash_descriptor(
         size += len(chunk)
         on_bytes(len(chunk))
     return size, Digest(hasher.hexdigest())
+
+
+def digest_of(path: Path) -> Digest:
+    """Return the BLAKE3 of a file.
+
+    Raises:
+        IntegrityError: The disk does not give what is in it.
+        OSError: It cannot be opened.
+    """
+    with reading(path), path.open("rb") as stream:
+        return hash_descriptor(stream.fileno())[1]
 
 
 def hash_content(

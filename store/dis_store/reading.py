@@ -258,11 +258,18 @@ class StoreReader:
         with reported(self.path):
             return roots.read_root(self._foundation.layout, name)
 
-    def kept_roots(self) -> "dict[str, Kept]":
-        """Return the roots that must be kept for some time yet, with until when; damaged ones are left out."""
+    def kept_roots(self, digest: Digest | None = None) -> "dict[str, Kept]":
+        """Return the roots that must be kept for some time yet, with until when; damaged ones are left out.
+
+        Args:
+            digest: The object whose roots are meant; None for all.
+        """
         from dis_store.garbage_collection.retention import kept_roots
 
-        return kept_roots(self._foundation.layout, self.survey_roots().good)
+        good = self.survey_roots().good
+        if digest is not None:
+            good = {name: root for name, root in good.items() if root.object == digest}
+        return kept_roots(self._foundation.layout, good)
 
     def weigh_roots(self) -> "tuple[RootWeight, ...]":
         """Return what each root that can be read keeps alone, and what it shares: the heaviest first."""

@@ -155,8 +155,9 @@ def start(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         server_document,
         show_server_plan,
     )
+    from dis_derivations.realisation.manifest_target import plan_target
     from dis_derivations.realisation.target import TargetRequest
-    from dis_derivations.serving.preparing import look_at, plan, prepare
+    from dis_derivations.serving.preparing import look_at, prepare
     from dis_derivations.serving.starting import (
         CONTAINER_PORT,
         Placement,
@@ -176,7 +177,7 @@ def start(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
         place="image" if image is not None and place is None else place,
         image_check=image_check_of(session),
     )
-    served, _ = look_at(request)
+    served, closure = look_at(request)
     records = _records_of(session)
     chosen = served.name if name is None else name
     refuse_second(records, chosen)
@@ -188,12 +189,12 @@ def start(  # noqa: PLR0913, PLR0917 - one parameter an option, passed by name
     )
     with session.open_store() as store:
         if dry_run:
-            show_server_plan(session, plan(store, request), served, placement)
+            show_server_plan(session, plan_target(store, closure), served, placement)
             return
         if served.forbids_network:
             session.say(WITH_NETWORK)
         with session.reporting() as reporter:
-            prepared = prepare(store, request, reporter)
+            prepared = prepare(store, served, closure, reporter)
         record = start_server(store, records, prepared, placement, session.say)
         if not no_wait:
             log = log_of(records, record)

@@ -8,6 +8,7 @@ from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_store import Retention, Root, Store
 from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError
+from dis_store.roots import longer
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 100
@@ -114,8 +115,6 @@ def _set(store: Store, name: str, root: Root) -> None:
 
     What was promised stays: the longest retention that was ever asked for.
     """
-    from dis_store.roots import longer
-
     known = store.root(name)
     if known is not None and known.object == root.object:
         root = replace(

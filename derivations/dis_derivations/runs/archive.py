@@ -23,7 +23,7 @@ from dis_store.archives.compression import compressing
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reading
 from dis_store.errors import IntegrityError, InvalidInputError, MissingObjectError
-from dis_store.hashing import hash_descriptor
+from dis_store.hashing import digest_of
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _of_directory(store: "Store", bundle: "Bundle") -> Digest:
     """Return the object that a run directory was laid out from, after comparing every file with it."""
     reader, entries = bundle.reader, list[Entry]()
     found = {name: reader.path(name) for name in reader.names() if name in MEMBERS}
-    digests = {name: _digest(path) for name, path in found.items()}
+    digests = {name: digest_of(path) for name, path in found.items()}
     for name, path in found.items():
         if name in REFERENCED_RESULTS:
             entries.append(ReferenceEntry(name, bundle.document.results, name))
@@ -241,11 +241,6 @@ def _add_file(tar: tarfile.TarFile, member: layout.Member, source: Path) -> None
                 raise
             raise IntegrityError(f"{source} is shorter than it must be") from error
     layout.check_content(member, hashed.digest, f"object {member.owner[:12]}", IntegrityError)
-
-
-def _digest(path: Path) -> Digest:
-    with reading(path), path.open("rb") as stream:
-        return hash_descriptor(stream.fileno())[1]
 
 
 class _Hashed:

@@ -62,10 +62,7 @@ def refuse_kept(store: "Store", names: Sequence[str]) -> None:
 
 def longest_kept(store: "Store", digest: "Digest") -> "Kept | None":
     """Return until when an object is kept at least because manifests say so; None where none does."""
-    kept = store.kept_roots()
-    roots = store.survey_roots().good
-    found = [kept[name] for name, root in roots.items() if root.object == digest and name in kept]
-    return max(found, key=lambda each: each.until, default=None)
+    return max(store.kept_roots(digest).values(), key=lambda each: each.until, default=None)
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

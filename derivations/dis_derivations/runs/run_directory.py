@@ -193,7 +193,7 @@ def _check_same_run(
     store: "Store", bundle: Digest, directory: Path, missing: Collection[str]
 ) -> None:
     """Refuse a directory in which a file of the bundle has other bytes, or is missing and not to be left out."""
-    from dis_store.hashing import hash_descriptor
+    from dis_store.hashing import digest_of
 
     for file in store.files(bundle):
         found = directory / file.path
@@ -206,9 +206,7 @@ def _check_same_run(
                 cause=f"it is not empty, and has no {file.path} of this run",
                 hint=hint,
             )
-        with reading(found), found.open("rb") as stream:
-            digest = hash_descriptor(stream.fileno())[1]
-        if digest != file.blake3:
+        if digest_of(found) != file.blake3:
             raise InvalidInputError(
                 f"{directory} is in the way",
                 cause=f"its {file.path} is not that of this run",

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from dis_derivations.engines.child.container_launching import LIMITS, image_start, scratch_home
-from dis_derivations.environments.launch import STARTUP_DIRECTORY
+from dis_derivations.engines.child.container_launching import (
+    LIMITS,
+    image_start,
+    register_start,
+    scratch_home,
+)
 from dis_derivations.images.container import ContainerCommand, Published, make_server, object_place
 from dis_derivations.images.docker_engine import DockerEngine, answering
 
 if TYPE_CHECKING:
     from dis_derivations.engines.child.launching import ContainerSource
-    from dis_store import Store
     from dis_store.digest import Digest
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - within the container, of which one port is published on the loopback
@@ -49,7 +52,7 @@ def container_server(
         published: Where this machine reaches it.
         platform: The class of the machine.
     """
-    startup = _register_startup(source.store)
+    startup = register_start(source.store)
     python, own = image_start(source, PurePosixPath(object_place(startup)))
     command = ContainerCommand(
         arguments=[*python, *started],
@@ -73,10 +76,3 @@ def start_container(engine: DockerEngine, server: ContainerServer, name: str) ->
     make_server(server.source.store, engine, server.source.image, server.command, name)
     with answering("the container of the server could not be started"):
         engine.client.start(name)
-
-
-def _register_startup(store: "Store") -> "Digest":
-    with store.new_tree() as tree:
-        for path in sorted(STARTUP_DIRECTORY.glob("*.py")):
-            tree.write_bytes(f"startup/{path.name}", path.read_bytes())
-        return tree.register()

@@ -23,7 +23,6 @@ from dis_derivations.realisation import platform_facts, preflight
 from dis_derivations.realisation.gauge import measured
 from dis_derivations.realisation.hardware_check import check_hardware
 from dis_derivations.realisation.manifest_build import ManifestBuild
-from dis_derivations.realisation.manifest_target import plan_target
 from dis_derivations.realisation.target import RealisedTarget, TargetRequest
 from dis_derivations.realisation.weights_size import loaded_size
 from dis_derivations.serving.arguments import server_arguments
@@ -33,7 +32,6 @@ from dis_store.digest import Digest
 from dis_store.errors import InterruptedBuildError, InvalidInputError
 
 if TYPE_CHECKING:
-    from dis_derivations.realisation.dry_run import DryRun
     from dis_derivations.realisation.events import Measure, Reporter
     from dis_derivations.realisation.gauge import Gauge
     from dis_store import Store
@@ -72,7 +70,7 @@ class Prepared:
 
 
 def look_at(request: TargetRequest) -> tuple[Served, TargetRequest]:
-    """Return what a manifest says of its server, and the request for what that is started on.
+    """Return what a manifest says of its server, and the request for the closure that it is started on.
 
     Raises:
         InvalidInputError: The manifest is invalid, or there is no lock that pins all of it.
@@ -92,33 +90,25 @@ def look_at(request: TargetRequest) -> tuple[Served, TargetRequest]:
     return served, inner
 
 
-def plan(store: "Store", request: TargetRequest) -> "DryRun":
-    """Return what would be built and fetched for a server; nothing is changed.
-
-    Raises:
-        DisError: As `prepare` would, before any work.
-    """
-    _, inner = look_at(request)
-    return plan_target(store, inner)
-
-
-def prepare(store: "Store", request: TargetRequest, reporter: "Reporter") -> Prepared:
+def prepare(
+    store: "Store", served: Served, request: TargetRequest, reporter: "Reporter"
+) -> Prepared:
     """Realise the closure of a manifest and check each byte of it that is going to be loaded.
 
     Args:
         store: Where the closure goes.
-        request: The manifest, and how to build; its target is not looked at.
+        served: As `look_at` returned it, with `request`.
+        request: For the closure.
         reporter: Told of the builds.
 
     Raises:
-        DisError: As `look_at` and `realise_target`; or a file of the closure is not what it must be.
+        DisError: As `realise_target`; or a file of the closure is not what it must be.
         InterruptedBuildError: The user interrupted; what is finished is kept.
     """
-    served, inner = look_at(request)
-    raw = read_manifest_files(inner.config, inner.overrides)
+    raw = read_manifest_files(request.config, request.overrides)
     try:
         with closing(
-            ManifestBuild.prepare(store, raw, LockLocation.of(raw), inner, reporter)
+            ManifestBuild.prepare(store, raw, LockLocation.of(raw), request, reporter)
         ) as build:
             weights = build.graph.derivations[build.graph.target("weights")]
             preflight.check_memory(loaded_size(store, weights), build.loaded.document)

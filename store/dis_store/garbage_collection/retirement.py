@@ -34,12 +34,10 @@ class RetirementPolicy:
             uses: Their last uses; a root without one is not given up.
             now: The time; the clock's if it is not given.
         """
-        if self.older_than is None and self.keep_last is None:
-            return []
         return [
             name
-            for name in self._allowed(roots, uses)
-            if self._is_over(uses[name], now) and kept(roots[name], uses[name], now) is None
+            for name in self._over(roots, uses, now)
+            if kept(roots[name], uses[name], now) is None
         ]
 
     def retained(
@@ -52,12 +50,10 @@ class RetirementPolicy:
             uses: As for `retired`.
             now: As for `retired`.
         """
-        if self.older_than is None and self.keep_last is None:
-            return []
         return [
             name
-            for name in self._allowed(roots, uses)
-            if self._is_over(uses[name], now) and kept(roots[name], uses[name], now) is not None
+            for name in self._over(roots, uses, now)
+            if kept(roots[name], uses[name], now) is not None
         ]
 
     def unproven(
@@ -84,6 +80,14 @@ class RetirementPolicy:
             if root.automatic and name in uses
         )
         return [name for _, name in automatic[: max(0, len(automatic) - (self.keep_last or 0))]]
+
+    def _over(
+        self, roots: Mapping[str, Root], uses: Mapping[str, LastUse], now: datetime | None
+    ) -> list[str]:
+        """Return the names of the roots that the policy gives up, whatever their `retention`."""
+        if self.older_than is None and self.keep_last is None:
+            return []
+        return [name for name in self._allowed(roots, uses) if self._is_over(uses[name], now)]
 
     def _is_over(self, use: LastUse, now: datetime | None) -> bool:
         """Return whether a root may go by its age."""

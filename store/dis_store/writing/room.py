@@ -47,13 +47,17 @@ def check_room(foundation: "Foundation", size: int, *, files: int = 0) -> None:
             cause=f"the store is {foundation.top}",
             hint=advice(foundation, needed - free),
         )
-    check_inodes(foundation, files)
+    _check_inodes(foundation, files, status)
 
 
 def check_inodes(foundation: "Foundation", files: int) -> None:
     """Refuse more files than the file system can still name; the rest as in `check_room`."""
     with reported(foundation.top):
         status = os.statvfs(foundation.top)
+    _check_inodes(foundation, files, status)
+
+
+def _check_inodes(foundation: "Foundation", files: int, status: os.statvfs_result) -> None:
     # Some file systems make inodes as they need them, and report none at all.
     if status.f_files and status.f_favail < files + _SPARE_INODES:
         raise DiskFullError(

@@ -1,8 +1,8 @@
 """How a worker is started in a container: what it is given to see, and how the image's Python is told to run it."""
 
 import re
-from collections.abc import Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from dis_derivations.engines.child.container import DESCRIPTORS, ContainerLaunch
@@ -22,6 +22,7 @@ from dis_derivations.images.container import (
 from dis_derivations.images.interpreter_label import ENVIRONMENT
 
 if TYPE_CHECKING:
+    from dis_store import Store
     from dis_store.digest import Digest
 
 _PYTHON = re.compile(r"python[0-9.]*")
@@ -60,7 +61,7 @@ def container_launch(
         DiskFullError: The store has no room for the program.
     """
     store, image = source.store, source.image
-    laid = _register(source, program)
+    laid = register_start(store, program.files)
     place = PurePosixPath(object_place(laid))
     started, own = image_start(source, place)
     command = ContainerCommand(
@@ -75,10 +76,15 @@ def container_launch(
     return ContainerLaunch(store, image, command, surroundings.patience)
 
 
-def _register(source: ContainerSource, program: WorkerProgram) -> "Digest":
-    """Register the program as an object: then it is where the rest is, for whoever mounts it, and is collected."""
-    with source.store.new_tree() as tree:
-        for path in program.files:
+def register_start(store: "Store", program: Iterable[Path] = ()) -> "Digest":
+    """Register what an interpreter is started with as an object: then whoever mounts it has it where the rest is.
+
+    Args:
+        store: Where to.
+        program: The files of a worker; none where the interpreter runs what it imports.
+    """
+    with store.new_tree() as tree:
+        for path in program:
             tree.write_bytes(f"{_PROGRAM}/{path.name}", path.read_bytes())
         for path in sorted(STARTUP_DIRECTORY.glob("*.py")):
             tree.write_bytes(f"{_STARTUP}/{path.name}", path.read_bytes())
