@@ -10,13 +10,14 @@ from blake3 import blake3
 
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reading
+from dis_store.errors import InvalidInputError
 from dis_store.lane import Lane
 from dis_store.tensors.tensor_scan import Tensor, TensorScan
 
 # Long enough for the hashes, and so short that the memory of one piece is used for the next ones: a piece of 1 MiB is
 # mapped anew each time when another thread lets go of it, and those page faults cost a fifth of SHA-256.
-CHUNK_BYTES = 1 << 18
-# SHA-256 is the slowest of them; a thread for it pays from about here on.
+CHUNK_BYTES = 1 << 19
+# A second thread pays from about here on.
 _THREAD_FROM_BYTES = 4 << 20
 
 
@@ -24,59 +25,86 @@ def uncounted(_amount: int) -> None:
     """Let bytes go by: the `on_bytes` of those who do not count."""
 
 
-def always() -> bool:
-    """Say yes: the `spare` of those who read one stream at a time."""
-    return True
+def computed(sha256: Sha256 | None) -> Sha256:
+    """Return a SHA-256 that was computed.
+
+    Raises:
+        InvalidInputError: It was not.
+    """
+    if sha256 is None:
+        raise InvalidInputError("the SHA-256 of a file is not known", cause="it was not asked for")
+    return sha256
 
 
 @dataclass(frozen=True)
 class Content:
-    """What bytes are: how many, both digests of them, and the tensors in them if they are a safetensors file."""
+    """What bytes are.
+
+    Attributes:
+        size: How many.
+        blake3: Their digest.
+        known_sha256: Their SHA-256; None if it was not computed.
+        tensors: The tensors in them, if they are a safetensors file.
+    """
 
     size: int
     blake3: Digest
-    sha256: Sha256
+    known_sha256: Sha256 | None
     tensors: tuple[Tensor, ...] = ()
+
+    @property
+    def sha256(self) -> Sha256:
+        """Their SHA-256, which was computed.
+
+        Raises:
+            InvalidInputError: It was not.
+        """
+        return computed(self.known_sha256)
 
 
 class ContentHasher:
     """All digests of a stream in one pass. Call `finish`, or `abandon` when the stream breaks.
 
     Args:
-        spare: Says whether a processor is idle, so that a long stream may have a thread for SHA-256. It is asked at
-            each piece until it says yes. Where other streams keep the processors busy, a thread only costs.
+        with_sha256: Whether the SHA-256 is computed. It takes as long as all the rest, and nobody may ever ask for it:
+            that of a file in the store can be computed later.
+        threaded: Whether a long stream has a second thread. Where other streams keep the processors busy, it only
+            costs.
     """
 
-    def __init__(self, *, spare: Callable[[], bool] = always) -> None:
+    def __init__(self, *, with_sha256: bool = True, threaded: bool = True) -> None:
+        self._with_sha256 = with_sha256
+        self._threaded = threaded
         self._blake3 = blake3()
         self._sha256 = hashlib.sha256()
         self._scan = TensorScan()
-        self._for_sha256 = Lane(self._sha256.update)
-        self._spare = spare
+        # SHA-256 takes longer than both BLAKE3s, that of the file and those of its tensors; without it they share out.
+        self._beside = Lane(self._sha256.update if with_sha256 else self._take_tensors)
         self._size = 0
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes, which must not change afterwards."""
         self._size += len(chunk)
-        self._for_sha256.take(chunk, threaded=self._size >= _THREAD_FROM_BYTES and self._spare())
-        # Both BLAKE3s together take less time than SHA-256 where that has a thread.
+        if self._with_sha256 or not self._scan.over:
+            threaded = self._threaded and self._size >= _THREAD_FROM_BYTES
+            self._beside.take(chunk, threaded=threaded)
         self._blake3.update(chunk)
+        if self._with_sha256:
+            self._take_tensors(chunk)
+
+    def _take_tensors(self, chunk: bytes) -> None:
         if not self._scan.over:
             self._scan.update(chunk)
 
     def finish(self) -> Content:
         """Return what the stream was."""
-        self._for_sha256.finish()
-        return Content(
-            self._size,
-            Digest(self._blake3.hexdigest()),
-            Sha256(f"sha256:{self._sha256.hexdigest()}"),
-            self._scan.finish(),
-        )
+        self._beside.finish()
+        sha256 = Sha256(f"sha256:{self._sha256.hexdigest()}") if self._with_sha256 else None
+        return Content(self._size, Digest(self._blake3.hexdigest()), sha256, self._scan.finish())
 
     def abandon(self) -> None:
         """Stop without a result."""
-        self._for_sha256.abandon()
+        self._beside.abandon()
 
 
 def hash_descriptor(
@@ -112,10 +140,10 @@ def hash_content(
     descriptor: int,
     *,
     on_bytes: Callable[[int], None] = uncounted,
-    spare: Callable[[], bool] = always,
+    with_sha256: bool = True,
 ) -> Content:
-    """Read an open file from its start; return its size and all digests. `on_bytes` is told of each piece."""
-    hasher = ContentHasher(spare=spare)
+    """Read an open file from its start; return its size and digests. `on_bytes` is told of each piece."""
+    hasher = ContentHasher(with_sha256=with_sha256)
     position = 0
     try:
         while chunk := os.pread(descriptor, CHUNK_BYTES, position):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-VERSION = 2
-"""What `PRAGMA user_version` says. Version 1 had no tensors."""
+VERSION = 3
+"""What `PRAGMA user_version` says. Version 1 had no tensors, and version 2 the SHA-256 of every file."""
 
 _WITHOUT_TENSORS = """
 CREATE TABLE objects(
@@ -72,7 +72,11 @@ CREATE TABLE unscanned_objects(
 # be full, and a collection has to open the index first.
 _NOT_YET_SCANNED = "INSERT INTO unscanned_objects(last) SELECT coalesce(max(id), 0) FROM objects;"
 
-SCHEMA = _WITHOUT_TENSORS + _TENSORS
+# An empty text where a SHA-256 belongs says that nobody asked for it yet. A column that may lack it would have to be
+# made by copying its table, for which a full disk has no room. Of an older index this makes one page more.
+_UNASKED_SHA256 = "CREATE INDEX files_without_sha256 ON files(size) WHERE sha256 = '';"
+
+SCHEMA = _WITHOUT_TENSORS + _TENSORS + _UNASKED_SHA256
 """Makes all tables of an empty index."""
 
 TABLES = (
@@ -92,7 +96,8 @@ TABLES = (
 UPGRADES: Mapping[int, str] = MappingProxyType(
     {
         0: SCHEMA,
-        1: _TENSORS + _NOT_YET_SCANNED,
+        1: _TENSORS + _NOT_YET_SCANNED + _UNASKED_SHA256,
+        2: _UNASKED_SHA256,
     }
 )
 """What makes the index of an older version one of this version, in one transaction; 0 is an empty file."""
@@ -100,6 +105,7 @@ UPGRADES: Mapping[int, str] = MappingProxyType(
 FOR_READING: Mapping[int, str] = MappingProxyType(
     {
         VERSION: "",
+        2: "",
         1: """
 CREATE TEMP VIEW tensors AS
     SELECT '' AS file, '' AS name, '' AS dtype, '' AS shape, 0 AS offset, 0 AS length, '' AS blake3

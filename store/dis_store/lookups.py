@@ -1,6 +1,6 @@
 """Questions about objects that the index answers alone."""
 
-from dis_store.digest import Digest, Sha256
+from dis_store.digest import Digest
 from dis_store.errors import InvalidInputError, UnknownReferenceError
 from dis_store.foundation import Foundation, missing
 from dis_store.index import Index
@@ -63,10 +63,9 @@ def size(index: Index, digest: Digest) -> int:
     return int(found)
 
 
-def sha256_of(index: Index, blake3: Digest) -> Sha256 | None:
-    """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file."""
-    found = index.value("SELECT sha256 FROM files WHERE blake3 = ?", (blake3,))
-    return None if found is None else Sha256(found)
+def has_file(index: Index, blake3: Digest) -> bool:
+    """Tell whether an object has a file of that content."""
+    return index.value("SELECT 1 FROM object_files WHERE blake3 = ?", (blake3,)) is not None
 
 
 def find(index: Index, prefix: str) -> Digest:

@@ -1,6 +1,6 @@
 """The questions that a store answers: one class, thin over the modules that do the work."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -101,16 +101,39 @@ class StoreReader:
 
         return resolve_all(digest, self.tree, self._foundation.layout)
 
-    def sha256_of(self, blake3: Digest) -> Sha256 | None:
-        """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file."""
-        return lookups.sha256_of(self._foundation.index, blake3)
+    def has_file(self, blake3: Digest) -> bool:
+        """Tell whether an object has a file of that content, as the index says; nothing is read."""
+        return lookups.has_file(self._foundation.index, blake3)
 
-    def has_content(self, sha256: Sha256) -> bool:
-        """Tell whether an object has a file, not executable, of that SHA-256, as the index says; nothing is read."""
+    def sha256_of(
+        self, blake3: Digest, on_bytes: Callable[[int], None] | None = None
+    ) -> Sha256 | None:
+        """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file.
+
+        The index has it, except of what `add_path` brought in: that is read once, when somebody asks.
+
+        Args:
+            blake3: Which content.
+            on_bytes: Called with the number of bytes of each piece that is read.
+
+        Raises:
+            IntegrityError: The file had to be read, and is not what it must be.
+        """
         from dis_store import stored_files
 
         with reported(self.path):
-            return stored_files.has_stored(self._foundation, sha256)
+            return stored_files.sha256_of(self._foundation, blake3, on_bytes)
+
+    def has_content(self, sha256: Sha256, size: int | None) -> bool:
+        """Tell whether an object has a file, not executable, of that SHA-256, as the index says.
+
+        Files of that size whose SHA-256 nobody has asked for are read for it; where the size is not known, they are
+        left out.
+        """
+        from dis_store import stored_files
+
+        with reported(self.path):
+            return stored_files.has_stored(self._foundation, sha256, size)
 
     def unfinished_bytes(self) -> int:
         """Return the bytes that have come of downloads which are not finished."""

@@ -37,6 +37,7 @@ def comparisons(place: Path) -> list[Comparison]:
             ),
             (
                 Target("dis store add", "nix-store --add", 1 / 1.5),
+                Target("dis store add --adopt", "nix-store --add", 1 / 4),
                 Target("dis store add --adopt", "sha256 alone", 1 / 0.9),
             ),
         ),

@@ -5,7 +5,9 @@ from types import FrameType
 
 import pytest
 
-from dis_store.hashing import CHUNK_BYTES, ContentHasher, always
+from dis_store.digest import Digest, Sha256
+from dis_store.errors import InvalidInputError
+from dis_store.hashing import CHUNK_BYTES, ContentHasher
 from tensor_layouts import Raw, expected, file_of, found
 
 CHUNK = bytes(1 << 20)
@@ -51,7 +53,7 @@ def test_an_interruption_at_any_moment_leaves_no_thread_and_waits_for_none() -> 
 
 
 def test_a_long_stream_has_the_digests_of_its_bytes() -> None:
-    hashers = [ContentHasher(spare=always), ContentHasher(spare=lambda: False)]
+    hashers = [ContentHasher(threaded=each) for each in (True, False)]
     for hasher in hashers:
         for number in range(20):
             hasher.update(bytes([number]) * (1 << 20))
@@ -64,7 +66,7 @@ def test_tensors_are_the_same_with_a_thread_and_without() -> None:
     size = 9 << 20
     tensors = {name: Raw("U8", (size,), bytes([number]) * size) for number, name in enumerate("ab")}
     content = file_of(tensors)
-    hashers = [ContentHasher(spare=always), ContentHasher(spare=lambda: False)]
+    hashers = [ContentHasher(threaded=each) for each in (True, False)]
     for hasher in hashers:
         for start in range(0, len(content), CHUNK_BYTES):
             hasher.update(content[start : start + CHUNK_BYTES])
@@ -98,14 +100,23 @@ def test_what_fails_in_a_thread_is_told_to_whoever_waits(monkeypatch: pytest.Mon
     hasher.abandon()
 
 
-@pytest.mark.parametrize("idle_from", [6, 12])
-def test_a_stream_takes_a_thread_once_a_processor_is_idle(idle_from: int) -> None:
+@pytest.mark.parametrize("how", [{}, {"threaded": False}, {"with_sha256": False}])
+def test_only_a_long_stream_whose_sha256_is_computed_has_a_thread(how: dict[str, bool]) -> None:
     before = threading.active_count()
-    came: list[bytes] = []
-    hasher = ContentHasher(spare=lambda: len(came) >= idle_from)
-    while len(came) < 20:
-        came.append(CHUNK)
+    hasher = ContentHasher(**how)
+    for number in range(20):
         hasher.update(CHUNK)
-        assert (threading.active_count() > before) == (len(came) >= idle_from)
-    assert hasher.finish().size == 20 << 20
+        assert (threading.active_count() > before) == (not how and number >= 3)
+    content = hasher.finish()
+    assert content.size == 20 << 20
+    assert content.known_sha256 == (Sha256.of(CHUNK * 20) if how.get("with_sha256", True) else None)
     assert threading.active_count() == before
+
+
+def test_a_sha256_that_was_not_computed_is_not_given_out() -> None:
+    hasher = ContentHasher(with_sha256=False)
+    hasher.update(CHUNK)
+    content = hasher.finish()
+    assert content.blake3 == Digest.of(CHUNK)
+    with pytest.raises(InvalidInputError, match="SHA-256"):
+        _ = content.sha256

@@ -125,10 +125,10 @@ def test_an_abandoned_hash_ends_its_thread() -> None:
     for _ in range(10):
         hasher.update(b"x" * (1 << 20))
     hasher.abandon()
-    assert hasher._for_sha256._thread is not None
+    assert hasher._beside._thread is not None
     # Nobody waits for it when the user interrupts, but it ends.
-    hasher._for_sha256._thread.join(timeout=60)
-    assert not hasher._for_sha256._thread.is_alive()
+    hasher._beside._thread.join(timeout=60)
+    assert not hasher._beside._thread.is_alive()
 
 
 def test_a_file_that_breaks_off_while_it_is_hashed_is_an_error(

@@ -1,10 +1,10 @@
 """Bisecting the differences of two runs: by experiment, and never more than are needed."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dis_derivations.bisection.delta_debugging import Outcome, minimise, most_tests, usual_tests
-from dis_derivations.bisection.differences import Difference, differences, locked_files
+from dis_derivations.bisection.differences import Difference, differences, locked_entries
 from dis_derivations.bisection.laboratory import BudgetSpentError, Laboratory
 from dis_derivations.bisection.report import Bisection, Held, Plan, PlannedExperiment, Verdict
 from dis_derivations.comparison.causes.compared_runs import Runs
@@ -137,17 +137,20 @@ def _absent_files(
     store: "Store", bundles: tuple[Bundle, Bundle], difference: Difference
 ) -> list[str]:
     found = (
-        file
+        entry
         for bundle in bundles
         for artifact in difference.artifacts
-        for file in locked_files(bundle, artifact).items()
+        for entry in locked_entries(bundle, artifact)
     )
-    return [path for path, digest in found if not _has(store, digest)]
+    return [str(entry.get("path")) for entry in found if not _has(store, entry)]
 
 
-def _has(store: "Store", digest: str) -> bool:
+def _has(store: "Store", entry: Mapping[str, Any]) -> bool:
+    size = entry.get("size")
     try:
-        return store.has_content(Sha256(digest))
+        return store.has_content(
+            Sha256(str(entry.get("digest"))), size if isinstance(size, int) else None
+        )
     except InvalidInputError:
         return False
 

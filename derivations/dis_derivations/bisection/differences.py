@@ -143,10 +143,7 @@ def _block(pointer: str) -> str | None:
 
 def _changed_artifacts(a: Bundle, b: Bundle) -> list[str]:
     names = {
-        str(entry["name"])
-        for bundle in (a, b)
-        for entry in _entries(bundle)
-        if isinstance(entry, dict) and "name" in entry
+        str(entry["name"]) for bundle in (a, b) for entry in _entries(bundle) if "name" in entry
     }
     return sorted(name for name in names if locked_files(a, name) != locked_files(b, name))
 
@@ -155,11 +152,16 @@ def locked_files(bundle: Bundle, artifact: str) -> dict[str, str]:
     """Return the digests of an artifact's files in the lock of a run, by path."""
     return {
         str(entry.get("path")): str(entry.get("digest"))
-        for entry in _entries(bundle)
-        if isinstance(entry, dict) and entry.get("name") == artifact
+        for entry in locked_entries(bundle, artifact)
     }
 
 
-def _entries(bundle: Bundle) -> list[Any]:
+def locked_entries(bundle: Bundle, artifact: str) -> list[dict[str, Any]]:
+    """Return what the lock of a run says of the files of an artifact."""
+    return [entry for entry in _entries(bundle) if entry.get("name") == artifact]
+
+
+def _entries(bundle: Bundle) -> list[dict[str, Any]]:
     entries = bundle.lock.get("artifacts")
-    return entries if isinstance(entries, list) else []
+    listed = entries if isinstance(entries, list) else []
+    return [entry for entry in listed if isinstance(entry, dict)]

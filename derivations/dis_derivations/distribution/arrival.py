@@ -147,7 +147,7 @@ class _Arrival:
         blob: Descriptor,
         count: Callable[[int], None],
     ) -> Content:
-        for stored in open_stored(foundation, blob.digest, count):
+        for stored in open_stored(foundation, blob.digest, blob.size, count):
             if stored.content.blake3 == blake3:
                 self._take(stored.path, blake3)
                 return stored.content
@@ -235,11 +235,9 @@ class _Arrival:
         count: Callable[[int], None],
     ) -> Content:
         """Fetch the parts of a file, and put them together."""
-        known = self._store.sha256_of(blake3)
-        for stored in () if known is None else open_stored(foundation, known, count):
-            if stored.content.blake3 == blake3:
-                self._take(stored.path, blake3)
-                return stored.content
+        for stored in open_stored(foundation, blake3, None, count):
+            self._take(stored.path, blake3)
+            return stored.content
         key = joined_key(str(self._reference.base), blake3, parts)
         self._downloads += [key, *map(self._key, parts)]
         with downloading(foundation, key, self._stop.check) as download:
@@ -358,6 +356,6 @@ class _Fetched:
 
 
 def _content_of(data: bytes) -> Content:
-    hasher = ContentHasher(spare=lambda: False)
+    hasher = ContentHasher(threaded=False)
     hasher.update(data)
     return hasher.finish()

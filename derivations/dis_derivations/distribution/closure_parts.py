@@ -23,7 +23,6 @@ from dis_derivations.registry.uploads import Blob, blob_of_bytes, blob_of_file
 from dis_store import Store
 from dis_store.digest import Digest, Sha256
 from dis_store.errors import IntegrityError, InvalidInputError
-from dis_store.tree import Tree
 
 _LONGEST_MANIFEST = 4 << 20
 
@@ -70,6 +69,7 @@ def object_part(
     check()
     digest = named.digest
     tree = store.tree(digest)
+    sha256_of = partial(_sha256, store, check)
     blobs: list[Blob] = []
     described = None
     parts: Mapping[Digest, tuple[FilePart, ...]] = {}
@@ -81,8 +81,8 @@ def object_part(
         # The layers of an image are those of its own manifest as well, which knows no parts.
         if not is_image(store, digest):
             parts = parts_of_files(store, tree, check, wanted=in_parts)
-        blobs += _blobs_of_files(store, digest, tree, parts)
-    encoded = encode_object(tree, named.kind, partial(_sha256, store), described, parts)
+        blobs += _blobs_of_files(store, digest, parts, sha256_of)
+    encoded = encode_object(tree, named.kind, sha256_of, described, parts)
     blobs += map(blob_of_bytes, encoded.small)
     annotations = _annotations(named.name, named.kind, digest)
     tags = (layout.object_tag(digest),)
@@ -90,15 +90,18 @@ def object_part(
 
 
 def _blobs_of_files(
-    store: Store, digest: Digest, tree: Tree, parts: Mapping[Digest, tuple[FilePart, ...]]
+    store: Store,
+    digest: Digest,
+    parts: Mapping[Digest, tuple[FilePart, ...]],
+    sha256_of: Callable[[Digest], Sha256],
 ) -> Iterable[Blob]:
-    for entry in tree.files:
+    for entry in store.tree(digest).files:
         path = store.object_path(digest) / entry.path
         if entry.blake3 in parts:
             for part in parts[entry.blake3]:
                 yield blob_of_file(path, part.sha256, part.size, part.offset)
         else:
-            yield blob_of_file(path, _sha256(store, entry.blake3), entry.size)
+            yield blob_of_file(path, sha256_of(entry.blake3), entry.size)
 
 
 def image_part(store: Store, named: NamedObject, name: str) -> Part | None:
@@ -159,8 +162,8 @@ def records_part(records: BuildRecords) -> Part:
     return _part(layout.RECORDS_CHILD, (), manifest.encode(), annotations, blobs)
 
 
-def _sha256(store: Store, blake3: Digest) -> Sha256:
-    found = store.sha256_of(blake3)
+def _sha256(store: Store, check: Callable[[], None], blake3: Digest) -> Sha256:
+    found = store.sha256_of(blake3, lambda _: check())
     if found is None:
         raise IntegrityError(
             f"the SHA-256 of the file {blake3} is not known",

@@ -19,7 +19,7 @@ from dis_derivations.registry.errors import RegistryMismatchError
 from dis_derivations.registry.reference import RegistryReference
 from dis_store import Store
 from dis_store.contents import ResolvedFile, read_verified, resolve_all, resolve_file
-from dis_store.digest import Digest, Sha256
+from dis_store.digest import Digest
 from dis_store.layout import Layout
 from dis_store.tree import FileEntry, Tree
 from dis_store.work_progress import Progress
@@ -153,8 +153,7 @@ class RemoteObjects:
 
     def is_at_hand(self, blake3: Digest) -> bool:
         """Tell whether the store has a content under whatever name, so that nothing would be fetched."""
-        sha256: Sha256 | None = self._store.sha256_of(blake3)
-        return sha256 is not None and self._store.has_content(sha256)
+        return self._store.has_file(blake3)
 
     def _description(self, digest: Digest) -> RemoteObject:
         if digest not in self._described:

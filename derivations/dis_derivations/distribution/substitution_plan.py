@@ -117,11 +117,10 @@ class _Plan:
         wanted = [] if remote.archive is None else [remote.archive]
         wanted += remote.contents.values()
         for blake3, parts in remote.parts.items():
-            whole = store.sha256_of(blake3)
-            if whole is None or not store.has_content(whole):
+            if not store.has_file(blake3):
                 wanted += parts
         for blob in wanted:
-            if blob.digest not in self.blobs and not store.has_content(blob.digest):
+            if blob.digest not in self.blobs and not store.has_content(blob.digest, blob.size):
                 self.blobs.add(blob.digest)
                 total += blob.size
         return total

@@ -152,12 +152,12 @@ class ImageSource:
         from dis_store.writing.arrivals import take_stored
 
         self._check(image, wanted)
-        sha256 = image.files[wanted.path][1]
+        size, sha256 = image.files[wanted.path]
         if self.published(wanted.path).sha256 is None:
             data = self.read_small(wanted.path)
             on_bytes(len(data))
             return writer.write_bytes(wanted.path, data)
-        if (stored := take_stored(writer, wanted.path, sha256, on_bytes)) is not None:
+        if (stored := take_stored(writer, wanted.path, sha256, size, on_bytes)) is not None:
             return stored
         blob = next(each for each in image.content.blobs if each.digest == sha256)
         return self._opened().write(blob, wanted.path, writer, on_bytes)

@@ -303,7 +303,7 @@ class ManifestBuild:
         return [
             file
             for file in derivation.fixed_files or ()
-            if not self.store.has_content(Sha256(file["sha256"]))
+            if not self.store.has_content(Sha256(file["sha256"]), file["size"])
         ]
 
     def _as_target(self, realiser: Realiser) -> RealisedTarget:

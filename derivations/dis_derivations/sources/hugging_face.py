@@ -180,7 +180,7 @@ class HuggingFaceSource:
 
         expected = self._expected(wanted)
         if expected.sha256 is not None:
-            stored = take_stored(writer, expected.path, expected.sha256, on_bytes)
+            stored = take_stored(writer, expected.path, expected.sha256, expected.size, on_bytes)
             if stored is not None:
                 return stored
         refused: list[str] = []

@@ -129,13 +129,15 @@ def _not_stored(
     """Take files that the store has already, if it has all of them, and return those that are left to be fetched."""
     from dis_store.writing.arrivals import has_stored, take_stored
 
-    digests = [file.sha256 for file in wanted if file.sha256 is not None]
+    known = [(file, file.sha256) for file in wanted if file.sha256 is not None]
     # A source that has to fetch one of them wants to see them all together.
-    if len(digests) < len(wanted) or not all(has_stored(writer, each) for each in digests):
+    if len(known) < len(wanted) or not all(
+        has_stored(writer, sha256, file.size) for file, sha256 in known
+    ):
         return wanted
     left = []
-    for file, sha256 in zip(wanted, digests, strict=True):
-        stored = take_stored(writer, file.path, sha256, on_bytes)
+    for file, sha256 in known:
+        stored = take_stored(writer, file.path, sha256, file.size, on_bytes)
         if stored is None:
             left.append(file)
         else:

@@ -131,12 +131,11 @@ class StoreObject:
                 check_interrupted()
                 if (problem := self.problem(file.path)) is not None:
                     raise BuildError(f"{file.path} cannot be fetched", cause=problem.message)
-                written.append(self._take(store, file, writer, on_bytes))
+                written.append(self._take(file, writer, on_bytes))
         return written
 
     def _take(
         self,
-        store: "StoreReader",
         wanted: WantedFile,
         writer: "TreeWriter",
         on_bytes: Callable[[int], None],
@@ -146,8 +145,9 @@ class StoreObject:
         from dis_store.writing.arrivals import take_stored
 
         file = self._found()[1][wanted.path]
-        sha256 = store.sha256_of(file.blake3) if self._place is None else None
-        written = None if sha256 is None else take_stored(writer, wanted.path, sha256, on_bytes)
+        written = None
+        if self._place is None:
+            written = take_stored(writer, wanted.path, file.blake3, file.size, on_bytes)
         if written is None:
             written = writer.ingest(wanted.path, file.real, executable=False, on_bytes=on_bytes)
         if written.blake3 != file.blake3:

@@ -128,7 +128,9 @@ class Fetcher:
     def _stored(self, wanted: WantedFile) -> "WrittenFile | None":
         if wanted.sha256 is None:
             return None
-        stored = take_stored(self.writer, wanted.path, wanted.sha256, self.listener.on_bytes)
+        stored = take_stored(
+            self.writer, wanted.path, wanted.sha256, wanted.size, self.listener.on_bytes
+        )
         if stored is not None:
             check_arrived(wanted, stored, "the store")
         return stored

@@ -18,6 +18,7 @@ from dis_store.errors import DisError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation, read_tree
 from dis_store.garbage_collection.root_survey import survey_roots
 from dis_store.hashing import Content
+from dis_store.index import Index
 from dis_store.integrity.copies import Copies
 from dis_store.integrity.inspection import Problem, hash_file
 from dis_store.integrity.quarantine import quarantine
@@ -181,15 +182,15 @@ class _Objects:
 
     def _keep(self, writer: TreeWriter, digest: Digest, entry: FileEntry) -> bool:
         """Take over a file of the damaged tree, if it is good, by another name for it and without a copy."""
-        sha256 = lookups.sha256_of(self._foundation.index, entry.blake3)
         real = self._foundation.layout.object(digest) / entry.path
         try:
             status = real.lstat()
         except OSError:
             return False
-        if sha256 is None or not stat.S_ISREG(status.st_mode) or hash_file(real) != entry.blake3:
+        if not stat.S_ISREG(status.st_mode) or hash_file(real) != entry.blake3:
             return False
-        content = Content(entry.size, entry.blake3, sha256)
+        # What more the index knows of it stays there; what it lacks is found when somebody asks.
+        content = Content(entry.size, entry.blake3, known_sha256=None)
         try:
             writer.take(
                 entry.path,
@@ -265,25 +266,33 @@ def _reference(path: str, target: str) -> ReferenceEntry:
 
 
 def _take_out_of_service(foundation: Foundation, lost: Collection[Digest]) -> None:
-    """Drop the rows of lost objects and of all that refer to them; move the lost ones to quarantine."""
+    """Move lost objects to quarantine; drop their rows, and those of all that refer to them.
+
+    In this order, so that the next repair, which looks at what has a row, finds what could not be moved.
+    """
     if not lost:
         return
     layout = foundation.layout
-    index = foundation.index
-    gone = closures.closure(lost, lambda each: lookups.referrers(index, each))
+    moved: list[Digest] = []
     with foundation.locks.collecting():
-        with index.transaction() as transaction:
-            transaction.execute_many(
-                "DELETE FROM refs WHERE referrer IN (SELECT id FROM objects WHERE digest = ?)",
-                ((each,) for each in gone),
-            )
-            transaction.execute_many(
-                "DELETE FROM objects WHERE digest = ?", ((each,) for each in gone)
-            )
-        for digest in lost:
-            for path in (layout.object(digest), layout.manifest(digest)):
-                if os.path.lexists(path):
-                    quarantine(layout, path)
+        try:
+            for digest in lost:
+                for path in (layout.object(digest), layout.manifest(digest)):
+                    if os.path.lexists(path):
+                        quarantine(layout, path)
+                moved.append(digest)
+        finally:
+            _forget(foundation.index, moved)
+
+
+def _forget(index: Index, lost: Collection[Digest]) -> None:
+    gone = closures.closure(lost, lambda each: lookups.referrers(index, each))
+    with index.transaction() as transaction:
+        transaction.execute_many(
+            "DELETE FROM refs WHERE referrer IN (SELECT id FROM objects WHERE digest = ?)",
+            ((each,) for each in gone),
+        )
+        transaction.execute_many("DELETE FROM objects WHERE digest = ?", ((each,) for each in gone))
 
 
 def _repair_records(

@@ -67,7 +67,7 @@ class TensorScan:
         while self._layout is None and not self._over and rest:
             rest = self._take_head(rest)
         if self._layout is not None and not self._over:
-            self._take_data(self._layout, rest)
+            self._take_data(self._layout, rest, chunk)
 
     def finish(self) -> tuple[Tensor, ...]:
         """Return the tensors in the order of their places, now that nothing more comes."""
@@ -102,11 +102,14 @@ class TensorScan:
         self._layout = list(header.tensors.items())
         self._data_start = header.data_start
 
-    def _take_data(self, layout: list[tuple[str, TensorInfo]], data: memoryview) -> None:
+    def _take_data(
+        self, layout: list[tuple[str, TensorInfo]], data: memoryview, chunk: bytes
+    ) -> None:
         while len(self._found) < len(layout):
             name, info = layout[len(self._found)]
             part = data[: info.end - self._position]
-            self._hash.update(part)
+            # The hash lets other threads run while it takes bytes, and not while it takes a view of some.
+            self._hash.update(chunk if len(part) == len(chunk) else bytes(part))
             self._position += len(part)
             data = data[len(part) :]
             if self._position < info.end:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -116,8 +115,8 @@ def add_path(
     with store.new_tree(expected_bytes=size, expected_files=len(sources)) as tree:
         _at_once(
             sources,
-            lambda each, spare: on_file(
-                tree.ingest(each.path, each.real, on_bytes=on_bytes, spare=spare)
+            lambda each: on_file(
+                tree.ingest(each.path, each.real, on_bytes=on_bytes, with_sha256=False)
             ),
             jobs,
         )
@@ -179,45 +178,16 @@ def _refusal(path: Path, cause: str, hint: str | None = None) -> InvalidInputErr
     return InvalidInputError(f"{path} cannot be added to the store", cause=cause, hint=hint)
 
 
-class _Readers:
-    """Counts who reads a file at the moment, so that the last ones may use the processors of those who are done."""
-
-    def __init__(self) -> None:
-        self._processors = len(os.sched_getaffinity(0))
-        self._reading = 0
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def one_more(self) -> Iterator[None]:
-        with self._lock:
-            self._reading += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._reading -= 1
-
-    def spare(self) -> bool:
-        """Tell whether a processor is idle."""
-        return self._reading < self._processors
-
-
 def _at_once(
     sources: Sequence[_Source],
-    make: Callable[[_Source, Callable[[], bool]], object],
+    make: Callable[[_Source], object],
     jobs: int,
 ) -> None:
     """Apply `make` to all sources, largest first so that none is waited for at the end; stop at the first error."""
     ordered = sorted(sources, key=lambda each: each.size, reverse=True)
-    readers = _Readers()
-
-    def make_one(source: _Source) -> None:
-        with readers.one_more():
-            make(source, readers.spare)
-
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         try:
-            for _ in pool.map(make_one, ordered):
+            for _ in pool.map(make, ordered):
                 pass
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -239,9 +209,7 @@ def _adopt_all(
         with store.new_tree() as tree, reported(store.path):
             _at_once(
                 sources,
-                lambda each, spare: adopted.append(
-                    adopt(tree, each.path, each.real, on_bytes=on_bytes, spare=spare)
-                ),
+                lambda each: adopted.append(adopt(tree, each.path, each.real, on_bytes=on_bytes)),
                 jobs,
             )
             digest = tree.register()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dis_store.environment import reading
 from dis_store.errors import BuildError, IntegrityError
-from dis_store.hashing import always, hash_content, uncounted
+from dis_store.hashing import hash_content, uncounted
 from dis_store.integrity.inspection import hash_file
 from dis_store.platform_linux import is_open_for_writing
 from dis_store.writing.file_writer import WrittenFile
@@ -57,7 +57,6 @@ def adopt(
     source: Path,
     *,
     on_bytes: Callable[[int], None] = uncounted,
-    spare: Callable[[], bool] = always,
 ) -> Adopted:
     """Make `source` a file of a new object, moved where it can be; it is removed by `remove_source` only.
 
@@ -70,14 +69,14 @@ def adopt(
         before = os.fstat(opened)
         if _is_ours_alone(before):
             try:
-                written = _link(tree, path, source, opened, on_bytes=on_bytes, spare=spare)
+                written = _link(tree, path, source, opened, on_bytes=on_bytes)
             except BaseException:
                 restore(source, before)
                 raise
             if written is not None:
                 return Adopted(source, before, written, moved=True)
             restore(source, before)
-    written = tree.ingest(path, source, on_bytes=on_bytes, spare=spare)
+    written = tree.ingest(path, source, on_bytes=on_bytes, with_sha256=False)
     if hash_file(source) != written.blake3:
         raise IntegrityError(
             f"the copy of {source} is not what it was made from",
@@ -104,7 +103,6 @@ def _link(
     opened: int,
     *,
     on_bytes: Callable[[int], None],
-    spare: Callable[[], bool],
 ) -> WrittenFile | None:
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     # Nobody can begin to write from here on, so that one look for those who have begun is enough.
@@ -120,7 +118,7 @@ def _link(
             hint="stop the program that writes to it, and try again",
         )
     with reading(source):
-        content = hash_content(opened, on_bytes=on_bytes, spare=spare)
+        content = hash_content(opened, on_bytes=on_bytes, with_sha256=False)
     refuse_change(source, before, os.fstat(opened), content.size)
     inode = (before.st_dev, before.st_ino)
     try:

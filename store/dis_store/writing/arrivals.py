@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from dis_store import stored_files
-from dis_store.digest import Sha256
+from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import BuildError
 from dis_store.hashing import Content, uncounted
@@ -13,23 +13,28 @@ from dis_store.writing.file_writer import WrittenFile
 from dis_store.writing.tree_writer import TreeWriter
 
 
-def has_stored(tree: TreeWriter, sha256: Sha256) -> bool:
-    """Tell whether an object of the store has such a file that may be taken, as the index says; nothing is read."""
+def has_stored(tree: TreeWriter, sha256: Sha256, size: int | None) -> bool:
+    """Tell whether an object of the store has such a file that may be taken; see `StoreReader.has_content`."""
     if not tree.reuses:
         return False
     with reported(tree.foundation.top):
-        return stored_files.has_stored(tree.foundation, sha256)
+        return stored_files.has_stored(tree.foundation, sha256, size)
 
 
 def take_stored(
-    tree: TreeWriter, path: str, sha256: Sha256, on_bytes: Callable[[int], None] = uncounted
+    tree: TreeWriter,
+    path: str,
+    wanted: Digest | Sha256,
+    size: int | None,
+    on_bytes: Callable[[int], None] = uncounted,
 ) -> WrittenFile | None:
     """Make a file that the store has already part of an object: read again, and by a second name.
 
     Args:
         tree: The object.
         path: Where in the object.
-        sha256: What the file must hold.
+        wanted: A digest of what the file must hold.
+        size: Its bytes; None if that is not known.
         on_bytes: Called with the number of bytes of each piece that was read; a negative one for what is not right.
 
     Returns:
@@ -38,7 +43,7 @@ def take_stored(
     if not tree.reuses:
         return None
     with reported(tree.foundation.top):
-        for found in stored_files.open_stored(tree.foundation, sha256, on_bytes):
+        for found in stored_files.open_stored(tree.foundation, wanted, size, on_bytes):
             try:
                 return tree.take(
                     path,

@@ -10,7 +10,7 @@ from typing import Self
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import InvalidInputError
-from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher
+from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, computed
 from dis_store.platform_linux import start_writeback, write_all
 from dis_store.writing.ingestion import WRITEBACK_BYTES, Way
 
@@ -22,6 +22,8 @@ class WrittenFile:
     Attributes:
         path: Where in the object.
         size: In bytes.
+        blake3: Its digest.
+        known_sha256: Its SHA-256; None if it was not computed.
         executable: Whether it may be executed.
         way: How it came in, where it was taken from another file; None where its bytes were written.
     """
@@ -29,9 +31,18 @@ class WrittenFile:
     path: str
     size: int
     blake3: Digest
-    sha256: Sha256
+    known_sha256: Sha256 | None
     executable: bool
     way: Way | None = None
+
+    @property
+    def sha256(self) -> Sha256:
+        """Its SHA-256, which was computed.
+
+        Raises:
+            InvalidInputError: It was not.
+        """
+        return computed(self.known_sha256)
 
 
 class FileWriter:

@@ -42,8 +42,9 @@ def enter_contents(transaction: Transaction, contents: Iterable[Content]) -> Non
     """Enter the digests of files and of their tensors; what is known already stays."""
     listed = list(contents)
     transaction.execute_many(
-        "INSERT OR IGNORE INTO files(blake3, sha256, size) VALUES (?, ?, ?)",
-        ((content.blake3, content.sha256, content.size) for content in listed),
+        "INSERT INTO files(blake3, sha256, size) VALUES (?, ?, ?) ON CONFLICT(blake3)"
+        " DO UPDATE SET sha256 = excluded.sha256 WHERE sha256 = ''",
+        ((content.blake3, content.known_sha256 or "", content.size) for content in listed),
     )
     enter_tensors(transaction, {content.blake3: content.tensors for content in listed})
 

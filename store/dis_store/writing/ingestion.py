@@ -10,7 +10,7 @@ from typing import Literal
 
 from dis_store.environment import reading
 from dis_store.errors import BuildError, InvalidInputError
-from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, always, hash_content, uncounted
+from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content, uncounted
 from dis_store.lane import Lane
 from dis_store.platform_linux import clone_file, start_writeback, write_all
 
@@ -54,7 +54,7 @@ def copy_and_hash(
     *,
     path: Path,
     on_bytes: Callable[[int], None] = uncounted,
-    spare: Callable[[], bool] = always,
+    with_sha256: bool = True,
 ) -> tuple[Content, Way]:
     """Fill the new file `target` with the content of `source`; return what was stored, and how.
 
@@ -67,8 +67,8 @@ def copy_and_hash(
         IntegrityError: The disk does not give what is in `source`; the message names `path`.
     """
     if clone_file(source, target):
-        return hash_content(target, on_bytes=on_bytes, spare=spare), "reflink"
-    hasher = ContentHasher(spare=spare)
+        return hash_content(target, on_bytes=on_bytes, with_sha256=with_sha256), "reflink"
+    hasher = ContentHasher(with_sha256=with_sha256)
     # A thread of its own, which mostly waits: a disk whose queue is full would keep the hashes from going on.
     writeback = Lane[int](lambda start: start_writeback(target, start, WRITEBACK_BYTES))
     position = 0

@@ -13,7 +13,7 @@ from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
-from dis_store.hashing import CHUNK_BYTES, Content, always, uncounted
+from dis_store.hashing import CHUNK_BYTES, Content, uncounted
 from dis_store.path_rules import PathSet
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
 from dis_store.writing.file_writer import FileWriter, WrittenFile
@@ -167,7 +167,7 @@ class TreeWriter:
         sha256: Sha256 | None = None,
         executable: bool | None = None,
         on_bytes: Callable[[int], None] = uncounted,
-        spare: Callable[[], bool] = always,
+        with_sha256: bool = True,
     ) -> WrittenFile:
         """Copy a regular file into the object, by shared blocks where the file system can.
 
@@ -178,7 +178,8 @@ class TreeWriter:
             sha256: The SHA-256 that it must have, if that is known.
             executable: Whether the file may be executed; None: as the source.
             on_bytes: Called with the number of bytes of each piece; the file is given up when it raises.
-            spare: Says whether a processor is idle, for a second thread that hashes.
+            with_sha256: Whether its SHA-256 is computed, also where it is not known; else the store computes it
+                when somebody asks (`Store.sha256_of`).
 
         Raises:
             InvalidInputError: The source is missing, unreadable, a symlink or no regular file.
@@ -193,7 +194,11 @@ class TreeWriter:
             check_room(self._foundation, before.st_size)
             with self._new_file(path) as descriptor, reported(self._foundation.top):
                 content, way = copy_and_hash(
-                    opened, descriptor, path=source, on_bytes=on_bytes, spare=spare
+                    opened,
+                    descriptor,
+                    path=source,
+                    on_bytes=on_bytes,
+                    with_sha256=with_sha256 or sha256 is not None,
                 )
                 refuse_change(source, before, os.fstat(opened), content.size)
                 expected.check(content)
@@ -376,7 +381,9 @@ class TreeWriter:
             self._entries[path] = FileEntry(path, content.size, content.blake3, executable)
             self._contents[content.blake3] = content
             self._unfinished -= 1
-        return WrittenFile(path, content.size, content.blake3, content.sha256, executable, way)
+        return WrittenFile(
+            path, content.size, content.blake3, content.known_sha256, executable, way
+        )
 
 
 def _make_top(path: Path) -> int:

@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from dis_store import Digest, Input, Realisation, Root, Store
+from dis_store import Digest, Input, Realisation, Root, Store, add_path
 from dis_store.index_schema import VERSION
 
 SHARDS = {
@@ -46,9 +46,11 @@ def fill(store: Store) -> None:
             tree.write_bytes(path, data, executable=path.startswith("bin/"))
         tree.reference("weights", weights)
         output = tree.register()
-    with store.new_tree() as tree:
-        tree.write_bytes("text", b"no root keeps this\n")
-        tree.register()
+    with tempfile.TemporaryDirectory() as directory:
+        # No root keeps it, and nobody has asked for its SHA-256.
+        source = Path(directory) / "text"
+        source.write_bytes(b"no root keeps this\n")
+        add_path(store, source)
     derivation = store.add_derivation(DERIVATION)
     store.remember_outputs({derivation: {"out": output}})
     store.add_realisation(
