@@ -12,7 +12,6 @@ from dis_store.errors import (
     DamagedRootError,
     IntegrityError,
     InvalidInputError,
-    RetainedRootError,
 )
 from dis_store.foundation import Foundation, missing
 from dis_store.last_use import note_use
@@ -270,11 +269,6 @@ def _refuse_retained(layout: Layout, name: str, root: Root | None) -> None:
     """Refuse to let go of a root that is kept for some time yet."""
     if root is None or root.retention is None:
         return
-    from dis_store.garbage_collection.retention import kept_roots
+    from dis_store.garbage_collection.retention import kept_roots, refuse
 
-    if (kept := kept_roots(layout, {name: root}).get(name)) is not None:
-        raise RetainedRootError(
-            f"the root {name!r} is kept until {kept.date}",
-            cause=f"{name}: {kept.text}",
-            hint="let go of it all the same: --force",
-        )
+    refuse(kept_roots(layout, {name: root}))

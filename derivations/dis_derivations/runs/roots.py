@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dis_store.errors import RetainedRootError, UnknownReferenceError
+from dis_store.errors import UnknownReferenceError
 
 if TYPE_CHECKING:
     from dis_derivations.runs.reference import Resolved
@@ -48,16 +48,10 @@ def refuse_kept(store: "Store", names: Sequence[str]) -> None:
     Raises:
         RetainedRootError: Some must be kept; it says until when.
     """
+    from dis_store.garbage_collection.retention import refuse
+
     kept = store.kept_roots()
-    found = [(name, kept[name]) for name in names if name in kept]
-    if found:
-        raise RetainedRootError(
-            f"the root {found[0][0]!r} is kept until {found[0][1].date}"
-            if len(found) == 1
-            else f"{len(found)} roots are kept for some time yet",
-            cause="\n".join(f"{name}: {each.text}" for name, each in found),
-            hint="let go all the same: --force",
-        )
+    refuse({name: kept[name] for name in names if name in kept})
 
 
 def longest_kept(store: "Store", digest: "Digest") -> "Kept | None":

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from dis_store.errors import RetainedRootError
 from dis_store.garbage_collection.use_history import LastUse, last_uses
 from dis_store.layout import Layout
 from dis_store.roots import Root
@@ -75,6 +76,23 @@ def kept_roots(layout: Layout, roots: Mapping[str, Root]) -> dict[str, Kept]:
     uses = last_uses(layout, retained) if retained else {}
     found = {name: kept(root, uses.get(name)) for name, root in retained.items()}
     return {name: each for name, each in found.items() if each is not None}
+
+
+def refuse(kept: Mapping[str, Kept]) -> None:
+    """Refuse to let go of roots of which some must be kept for some time yet.
+
+    Raises:
+        RetainedRootError: There are some; it says which, and until when.
+    """
+    if kept:
+        name, first = next(iter(kept.items()))
+        raise RetainedRootError(
+            f"the root {name!r} is kept until {first.date}"
+            if len(kept) == 1
+            else f"{len(kept)} roots are kept for some time yet",
+            cause="\n".join(f"{name}: {each.text}" for name, each in kept.items()),
+            hint="let go all the same: --force",
+        )
 
 
 def _time(text: str) -> datetime | None:
