@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from dis_store.platform_linux import write_all
+from dis_store.platform_linux import located, write_all
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # Directories whose names this process knows to be on the disk.
@@ -142,6 +142,8 @@ def _remove(name: str, parent: int) -> None:
             os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise located(error, name, parent) from error
 
 
 def _remove_directory(name: str, parent: int) -> None:

@@ -2,7 +2,9 @@
 
 import contextlib
 import errno
-from collections.abc import Iterator
+import os
+import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dis_store.errors import (
@@ -12,6 +14,7 @@ from dis_store.errors import (
     UnfitEnvironmentError,
     UnwritableStoreError,
 )
+from dis_store.platform_linux import forbidding_attributes
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -57,9 +60,39 @@ def explain(error: OSError, store: Path) -> DisError:
     if error.errno in _FULL:
         return disk_full(store, cause)
     if error.errno in _UNWRITABLE:
-        return unwritable(store, cause)
+        names = (error.filename, error.filename2)
+        places = [Path(os.fsdecode(each)) for each in names if isinstance(each, str | bytes)]
+        return unchangeable(store, places, cause) or unwritable(store, cause)
+    if error.errno == errno.EXDEV:
+        return _on_several_disks(store, cause)
     return UnfitEnvironmentError(
         f"the store {store} cannot be used", cause=cause, hint="check the disk and the file system"
+    )
+
+
+def unchangeable(store: Path, places: Iterable[Path], cause: str) -> UnwritableStoreError | None:
+    """Return the error for a store of which chattr has made a part unchangeable, for root as well; None if it has not.
+
+    Args:
+        store: Where it is.
+        places: What could not be changed: each of them is looked at, and the directory that it is in.
+        cause: What the system said.
+    """
+    for place in (each for path in places for each in (path, path.parent)):
+        if letters := forbidding_attributes(place):
+            return UnwritableStoreError(
+                f"the store {store} cannot be written",
+                cause=f"{cause}\n{place} has the attribute {letters}: nobody may change it, nor root",
+                hint=f"take that away, and call the same command again: chattr -{letters} {shlex.quote(str(place))}",
+            )
+    return None
+
+
+def _on_several_disks(store: Path, cause: str) -> UnfitEnvironmentError:
+    return UnfitEnvironmentError(
+        f"the store {store} does not lie on one file system",
+        cause=f"{cause}\nfiles are moved within it, so nothing may be mounted in it",
+        hint="see what is mounted there: findmnt; and unmount it",
     )
 
 

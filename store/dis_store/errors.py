@@ -153,7 +153,7 @@ class DiskFullError(UnfitEnvironmentError):
 
 
 class UnwritableStoreError(UnfitEnvironmentError):
-    """The store cannot be written by this user.
+    """The store cannot be written by this user, or `chattr` has made a part of it unchangeable, for root as well.
 
     Questions such as `dis list` and `dis show` can be asked all the same.
     """

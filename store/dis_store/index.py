@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from dis_store.durability import fsync_directory
-from dis_store.environment import disk_full, explain, unwritable
+from dis_store.environment import disk_full, explain, unchangeable, unwritable
 from dis_store.errors import (
     DamagedIndexError,
     DisError,
@@ -298,10 +298,11 @@ class Index:
                 cause=f"another process has been writing to it for {_BUSY_MILLISECONDS // 1000} seconds",
                 hint="see what it does, and try again",
             )
-        if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and not os.access(
-            top, os.W_OK | os.X_OK
-        ):
-            return unwritable(top, str(error))
+        if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError):
+            files = (self._path, *(Path(f"{self._path}{end}") for end in ("-wal", "-shm")))
+            fixed = unchangeable(top, files, str(error))
+            if fixed is not None or not os.access(top, os.W_OK | os.X_OK):
+                return fixed or unwritable(top, str(error))
         # An SQLError as well: what is asked is always the same, so that the tables are not ours any more.
         if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
             return self._damaged(str(error))

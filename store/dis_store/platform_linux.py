@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 _FICLONE = 0x40049409
+# Of linux/fs.h. FS_IOC_GETFLAGS takes an int, though its number says a long.
+_FS_IOC_GETFLAGS = 0x80086601
+_ATTRIBUTES = {"i": 0x10, "a": 0x20}
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
@@ -149,6 +152,37 @@ def _tells_errors_of_syncfs() -> bool:
         return False
     major, minor, *_ = os.uname().release.split(".")
     return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) >= _SYNCFS_TELLS
+
+
+def forbidding_attributes(path: Path) -> str:
+    """Return the letters, as chattr has them, of what keeps everybody and root from changing a file or a directory."""
+    if sys.platform != "linux":
+        return ""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        answer = fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, bytes(8))
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    flags = int.from_bytes(answer[:4], sys.byteorder)
+    return "".join(letter for letter, bit in _ATTRIBUTES.items() if flags & bit)
+
+
+def located(error: OSError, name: str, directory: int) -> OSError:
+    """Return an error about `name` in an open directory as one about a whole path, where the system tells that."""
+    try:
+        place = Path(f"/proc/self/fd/{directory}").readlink()
+    except OSError:
+        return error
+    number = error.errno or errno.EIO
+    # A path that is whole already is that of something further down; a number is that of an open directory.
+    found = error.filename if isinstance(error.filename, str | bytes) else name
+    path = place / os.fsdecode(found)
+    return OSError(number, error.strerror or os.strerror(number), str(path))
 
 
 def is_network_file_system(directory: Path) -> bool:

@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 
 from auditing import audit
-from command_line import SHORTER, Outcome, Realised
+from checkpoints import CheckpointShape
+from command_line import SHORTER, Dis, Outcome, Realised
 from disks import unfit
+from gguf_files import write_gguf
+from tiny_runs import write_manifest
 
 pytestmark = pytest.mark.slow
 DAMAGED = 4
-_READS = "read,pread64,readv,preadv,copy_file_range,sendfile"
+_READS = "read,pread64,readv,preadv,preadv2,copy_file_range,sendfile"
+# By which weights and documents are read, and what hashes them first is not.
+_READ_OF_WEIGHTS = "preadv,preadv2"
+_READ_OF_DOCUMENTS = "read"
 Unreadable = Callable[..., Outcome]
 
 
@@ -29,6 +35,20 @@ def logits(store: Realised) -> Path:
 
 def weights(store: Realised) -> Path:
     (found,) = store.store.glob("objects/*/*/model.safetensors")
+    return found
+
+
+def model_config(store: Realised) -> Path:
+    (found,) = store.store.glob("objects/*/*/config.json")
+    return found
+
+
+def generation_config(store: Realised) -> Path:
+    return model_config(store).with_name("generation_config.json")
+
+
+def tokenizer(store: Realised) -> Path:
+    (found,) = store.store.glob("objects/*/*/tokenizer.json")
     return found
 
 
@@ -55,11 +75,11 @@ def unreadable(own_store: Realised, tmp_path: Path) -> Unreadable:
     if shutil.which("strace") is None:
         unfit("strace is not installed")
 
-    def call(file: Path, *argv: str) -> Outcome:
+    def call(file: Path, *argv: str, calls: str = _READS) -> Outcome:
         done = subprocess.run(
             [
                 *("strace", "-f", "-qq", "--seccomp-bpf", "-o", os.devnull, "-P", str(file)),
-                *("-e", f"trace={_READS}", "-e", f"inject={_READS}:error=EIO"),
+                *("-e", f"trace={calls}", "-e", f"inject={calls}:error=EIO"),
                 *(sys.executable, "-m", "dis_command", *argv),
                 *("--store", str(own_store.store), "--progress", "none"),
             ],
@@ -109,6 +129,54 @@ def test_what_needs_a_file_that_cannot_be_read_says_which(
     assert "Input/output error" in outcome.err
     assert spoilt.name in outcome.err or repr(spoilt.stem) in outcome.err
     assert audit(own_store.store) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "calls"),
+    [
+        (weights, _READ_OF_WEIGHTS),
+        (model_config, _READ_OF_DOCUMENTS),
+        (generation_config, _READ_OF_DOCUMENTS),
+        (tokenizer, _READ_OF_DOCUMENTS),
+    ],
+)
+def test_what_an_engine_cannot_read_after_it_was_verified_is_named(
+    own_store: Realised,
+    unreadable: Unreadable,
+    dis: Dis,
+    file: Callable[[Realised], Path],
+    calls: str,
+) -> None:
+    spoilt = file(own_store)
+    argv = ("realize", str(own_store.config), "--set", "inference.n_prompts=1")
+    check_names(unreadable(spoilt, *argv, calls=calls), spoilt)
+    assert audit(own_store.store) == []
+    assert dis(*argv).code == 0
+
+
+def test_a_gguf_file_that_cannot_be_read_after_it_was_verified_is_named(
+    own_store: Realised, unreadable: Unreadable, tmp_path: Path, dis: Dis
+) -> None:
+    write_manifest(tmp_path / "place")
+    write_gguf(tmp_path / "place/model/tiny.gguf", CheckpointShape(), template=None)
+    argv = (
+        str(tmp_path / "place/tiny.json"),
+        "--set",
+        'model.weights.files=[{"path":"tiny.gguf"}]',
+    )
+    assert dis("realize", f"{argv[0]}#weights", *argv[1:]).code == 0
+    (spoilt,) = own_store.store.glob("objects/*/*/tiny.gguf")
+    check_names(unreadable(spoilt, "realize", *argv, calls=_READ_OF_WEIGHTS), spoilt)
+    assert audit(own_store.store) == []
+    assert dis("realize", *argv).code == 0
+
+
+def check_names(outcome: Outcome, spoilt: Path) -> None:
+    assert outcome.code == DAMAGED, outcome.err
+    outcome.check_one_block()
+    assert f"{spoilt} cannot be read" in outcome.err
+    assert "Input/output error" in outcome.err
+    assert "dis store verify --all" in outcome.err
 
 
 @pytest.mark.parametrize("file", [logits, manifest, root, build_record, derivation])

@@ -6,6 +6,7 @@ import pytest
 
 from dis_store import durability, hashing, platform_linux
 from dis_store.digest import Digest, Sha256
+from dis_store.environment import explain
 from dis_store.errors import InvalidInputError
 
 
@@ -157,3 +158,40 @@ def test_a_digest_is_its_text() -> None:
     digest = Digest.of(b"x")
     assert Digest(str(digest)) == digest
     assert Sha256.of(b"x") == f"sha256:{Sha256.of(b'x').hex}"
+
+
+def test_an_error_about_a_name_in_an_open_directory_becomes_one_about_a_whole_path(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "d").mkdir()
+    parent = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(FileNotFoundError) as caught:
+            os.unlink("gone", dir_fd=parent)
+        found = platform_linux.located(caught.value, "gone", parent)
+        # What was opened is no name: the number of a descriptor says nothing to anybody.
+        numbered = OSError(errno.EIO, "Input/output error", 9)
+        inner = platform_linux.located(numbered, "d", parent)
+    finally:
+        os.close(parent)
+    assert isinstance(found, FileNotFoundError)
+    assert found.filename == str(tmp_path / "gone")
+    assert inner.filename == str(tmp_path / "d")
+    # One that is whole is not put below anything else; and what is closed has no path.
+    assert platform_linux.located(found, "other", 0).filename == found.filename
+    assert platform_linux.located(numbered, "d", 10_000) is numbered
+
+
+def test_what_may_be_changed_has_no_attribute_that_forbids_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    for name in (".", "file", "link", "gone"):
+        assert platform_linux.forbidding_attributes(tmp_path / name) == ""
+
+
+def test_an_error_of_the_system_is_explained_whatever_it_says_of_its_place(tmp_path: Path) -> None:
+    for name in (None, 9, "x", b"x", str(tmp_path)):
+        for number in (errno.EPERM, errno.EACCES, errno.EXDEV, errno.EIO, errno.ENOSPC):
+            explained = explain(OSError(number, os.strerror(number), name), tmp_path)
+            assert explained.exit_code == 5
+            assert str(tmp_path) in explained.what

@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -14,6 +16,8 @@ from pathlib import Path
 import pytest
 
 _CLONE_NEWNS = 0x20000
+# Of linux/fs.h: on which block of the disk one of a file lies, and how large a block is.
+_FIBMAP, _FIGETBSZ = 1, 2
 _SERVER = Path(__file__).with_name("recording_server.py")
 
 
@@ -157,6 +161,26 @@ def synchronise(top: Path) -> None:
 def copy_image(source: Path, target: Path) -> None:
     """Copy a file of which most is holes."""
     _run("cp", "--sparse=auto", "--reflink=auto", source, target)
+
+
+def cut_off(image: Path, file: Path, offset: int) -> None:
+    """Let a mounted disk lose all from a byte of a file on it: whoever reads that from now on is answered with EIO.
+
+    Args:
+        image: The disk.
+        file: The file, made by one write on an empty disk, so that its blocks lie one after the other.
+        offset: The byte, of which the whole block goes.
+    """
+    synchronise(file.parent)
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        (size,) = struct.unpack("I", fcntl.ioctl(descriptor, _FIGETBSZ, bytes(4)))
+        wanted = struct.pack("I", offset // size)
+        (block,) = struct.unpack("I", fcntl.ioctl(descriptor, _FIBMAP, wanted))
+        os.truncate(image, block * size)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
 
 
 def _unmount(place: Path) -> None:

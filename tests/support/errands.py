@@ -235,12 +235,18 @@ def modules_in_use(inputs: Inputs, place: Path) -> list[str]:
         with Store.open(path) as store:
             errand.prepare(store)
     calls = [
-        [*map(str, errand.argv(inputs, place)), "--store", str(path), "--progress", "json"]
+        [*map(str, errand.argv(inputs, place)), "--store", str(path)]
         for errand, path in zip(ALL, stores, strict=True)
     ]
     done = subprocess.run(
         [sys.executable, "-c", _REHEARSAL, json.dumps(calls)],
-        env={**os.environ, "PYTHONPATH": ":".join(sys.path), "HOME": str(place)},
+        # As the rigs say it: looking at a variable imports what a flag does not.
+        env={
+            **os.environ,
+            "PYTHONPATH": ":".join(sys.path),
+            "HOME": str(place),
+            "DIS_PROGRESS": "json",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -20,6 +20,7 @@ from dis_derivations.artifacts.regular_file import (
     open_regular,
     unreadable,
 )
+from dis_store.environment import reading
 
 MAGIC = b"GGUF"
 
@@ -96,11 +97,13 @@ def read_gguf_header(path: Path, *, name: str) -> GgufHeader:
     Raises:
         UnreadableWeightsError: It cannot be read, is truncated, malformed or contradicts itself.
         UnsupportedWeightsError: It is of another version or byte order, or has a tensor whose format is not known.
+        IntegrityError: The disk does not give what is in it.
     """
     with open_regular(path, name=name) as file:
         try:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(min(size, MAX_HEADER_BYTES))
+            with reading(path):
+                size = os.fstat(file.fileno()).st_size
+                head = file.read(min(size, MAX_HEADER_BYTES))
         except OSError as error:
             raise unreadable(name, error) from error
     return decode_gguf_header(head, size=size, name=name)

@@ -1,10 +1,11 @@
-"""Opening a file of a model: a regular one, or a refusal that says why."""
+"""Opening a file of a model, or reading it: a regular one, or a refusal that says why."""
 
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from dis_store.environment import reading
 from dis_store.errors import InvalidInputError, UnfitEnvironmentError
 
 
@@ -38,6 +39,16 @@ def open_regular(path: Path, *, name: str) -> BinaryIO:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise UnreadableWeightsError(f"cannot read {name}", cause="it is not a regular file")
+
+
+def read_whole(path: Path) -> bytes:
+    """Return the content of a small file.
+
+    Raises:
+        IntegrityError: The disk does not give what is in it.
+    """
+    with reading(path):
+        return path.read_bytes()
 
 
 def unreadable(name: str, error: OSError) -> UnreadableWeightsError:

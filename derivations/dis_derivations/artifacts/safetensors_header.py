@@ -8,6 +8,7 @@ from dis_derivations.artifacts.regular_file import (
     open_regular,
     unreadable,
 )
+from dis_store.environment import reading
 from dis_store.tensors import safetensors_header
 from dis_store.tensors.safetensors_header import (
     DTYPE_BITS,
@@ -35,14 +36,16 @@ def read_header(path: Path, *, name: str | None = None) -> SafetensorsHeader:
     Raises:
         UnreadableWeightsError: The file cannot be read, is truncated, contradicts itself or is not
             safetensors.
+        IntegrityError: The disk does not give what is in it.
     """
     label = str(path) if name is None else name
     with open_regular(path, name=label) as file:
         try:
-            size = os.fstat(file.fileno()).st_size
-            return safetensors_header.read_from(
-                file, size, name=label, error=UnreadableWeightsError
-            )
+            with reading(path):
+                size = os.fstat(file.fileno()).st_size
+                return safetensors_header.read_from(
+                    file, size, name=label, error=UnreadableWeightsError
+                )
         except OSError as error:
             raise unreadable(label, error) from error
 

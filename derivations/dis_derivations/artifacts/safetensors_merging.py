@@ -1,13 +1,12 @@
 """Making one safetensors file of the tensors of several, byte for byte and in bounded memory."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dis_derivations.artifacts.regular_file import open_regular
 from dis_derivations.artifacts.safetensors_header import TensorInfo, read_header
+from dis_derivations.artifacts.weight_file import WeightFile
 from dis_store import canonical_json
 
 _ALIGNMENT = 8
@@ -52,7 +51,8 @@ def merge_safetensors(
 
     Raises:
         UnreadableWeightsError: A part is no safetensors file.
-        ValueError: Two tensors have one name, or a part became shorter.
+        IntegrityError: A part cannot be read to its end.
+        ValueError: Two tensors have one name.
     """
     places = _places(parts)
     header = _header(places)
@@ -90,11 +90,8 @@ def _header(places: dict[str, _Place]) -> bytes:
 
 
 def _pieces(path: Path, place: _Place) -> Iterator[bytes]:
-    begin, remaining = place.begin, place.tensor.end - place.tensor.begin
-    with open_regular(path, name=str(path)) as file:
-        while remaining:
-            piece = os.pread(file.fileno(), min(remaining, _CHUNK_BYTES), begin)
-            if not piece:
-                raise ValueError("a file became shorter while it was read")
-            yield piece
-            begin, remaining = begin + len(piece), remaining - len(piece)
+    file, end = WeightFile(path), place.begin + place.tensor.end - place.tensor.begin
+    for begin in range(place.begin, end, _CHUNK_BYTES):
+        piece = bytearray(min(end - begin, _CHUNK_BYTES))
+        file.read_into(piece, begin)
+        yield bytes(piece)

@@ -26,6 +26,7 @@ from dis_derivations.artifacts.shard_index import (
     decode_index,
 )
 from dis_store import strict_json
+from dis_store.environment import reading
 from dis_store.errors import InvalidInputError
 
 MAX_JSON_BYTES = 64 << 20
@@ -209,9 +210,10 @@ def _ends(name: str, source: Path) -> tuple[bytes, bytes]:
     """Return the beginning and the end of a file."""
     with open_regular(source, name=name) as file:
         try:
-            head = file.read(HEAD_BYTES)
-            file.seek(max(os.fstat(file.fileno()).st_size - TAIL_BYTES, 0))
-            return head, file.read(TAIL_BYTES)
+            with reading(source):
+                head = file.read(HEAD_BYTES)
+                file.seek(max(os.fstat(file.fileno()).st_size - TAIL_BYTES, 0))
+                return head, file.read(TAIL_BYTES)
         except OSError as error:
             raise unreadable(name, error) from error
 
@@ -219,7 +221,8 @@ def _ends(name: str, source: Path) -> tuple[bytes, bytes]:
 def _json_bytes(name: str, source: Path) -> bytes:
     with open_regular(source, name=name) as file:
         try:
-            data = file.read(MAX_JSON_BYTES + 1)
+            with reading(source):
+                data = file.read(MAX_JSON_BYTES + 1)
         except OSError as error:
             raise unreadable(name, error) from error
     if len(data) > MAX_JSON_BYTES:

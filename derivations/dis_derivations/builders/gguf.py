@@ -44,7 +44,7 @@ class GgufBuilder:
         Raises:
             UnsupportedWeightsError: It holds something that is not converted.
             UnreadableWeightsError: It is malformed.
-            IntegrityError: It is not what it was when it came into the store, or a number in it is not finite.
+            IntegrityError: It cannot be read, or is not what came into the store, or a number in it is not finite.
         """
         from dis_derivations.conversion.gguf_checkpoint import read_checkpoint
 
@@ -92,20 +92,18 @@ def _tree(context: BuildContext, files: Mapping[str, bytes]) -> Digest:
 
 
 def _weights(context: BuildContext, file: ResolvedFile, checkpoint: "GgufCheckpoint") -> Digest:
-    import numpy as np
-
     from dis_derivations.artifacts.safetensors_stream import stream_safetensors
+    from dis_derivations.artifacts.weight_file import WeightFile
     from dis_derivations.conversion.gguf_numbers import row_blocks
 
     tensors = checkpoint.model.tensors
     shapes = {name: tensor.source.shape for name, tensor in tensors.items()}
     total = sum(tensor.source.rows * tensor.source.shape[-1] for tensor in tensors.values())
     gauge = context.gauge("converting", Measure("numbers", 0, total))
-    # A plain view: the subclass memmap makes every slice of it slower.
-    data = np.memmap(file.real, dtype=np.uint8, mode="r").view(np.ndarray)
+    opened = WeightFile(file.real)
 
     def numbers(name: str) -> "Iterator[NDArray[np.float64]]":
-        for block in row_blocks(tensors[name], data):
+        for block in row_blocks(tensors[name], opened.read_into):
             context.check_interrupted()
             gauge.add(block.size)
             yield block

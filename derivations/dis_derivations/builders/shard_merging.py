@@ -19,6 +19,7 @@ from dis_derivations.runs.bundle import (
 from dis_derivations.runs.recording import renumbered
 from dis_derivations.runs.run_directory import RUN_LOG
 from dis_store import TreeWriter, canonical_json, strict_json
+from dis_store.environment import reading
 
 _SHARD_LOGS = "shards"
 
@@ -90,7 +91,8 @@ def _merge_tensors(
 def _trace(context: BuildContext, shards: Iterable[FinishedShard]) -> Iterator[bytes]:
     number = 0
     for each in shards:
-        with context.store.file_path(each.results.object, TRACE_FILE).open("rb") as file:
+        path = context.store.file_path(each.results.object, TRACE_FILE)
+        with reading(path), path.open("rb") as file:
             for line in file:
                 context.check_interrupted()
                 step = strict_json.decode(line, name=TRACE_FILE)

@@ -1,6 +1,6 @@
 """The numbers of a tensor in a GGUF file, row by row, in the order of the checkpoint."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from dis_derivations.conversion.gguf_model import ConvertedTensor
@@ -16,25 +16,33 @@ _TOO_LARGE = 2.0**128 - 2.0**119
 
 
 def row_blocks(
-    tensor: ConvertedTensor, data: "NDArray[np.uint8]"
+    tensor: ConvertedTensor, read_into: Callable[["NDArray[np.uint8]", int], object]
 ) -> Iterator["NDArray[np.float64]"]:
     """Yield the numbers of a tensor, some rows at a time, of shape [rows, length].
 
     Args:
         tensor: Which; one of a single dimension is a row.
-        data: The bytes of the file.
+        read_into: Fills an array with the bytes of the file from a place on.
 
     Raises:
         IntegrityError: A number is not finite, or beyond what bfloat16 can be.
     """
     import numpy as np
 
-    source = tensor.source
-    raw = data[source.begin : source.end].reshape(source.rows, source.row_bytes)
-    order = _row_order(tensor)
+    source, order = tensor.source, _row_order(tensor)
     step = max(1, _CHUNK_NUMBERS // source.shape[-1])
+    scratch = np.empty(0, np.uint8)
     for start in range(0, source.rows, step):
-        rows = raw[order[start : start + step]]
+        wanted = order[start : start + step]
+        # All that lies between is read in one piece: rows change their places within a head alone.
+        first, end = int(wanted.min()), int(wanted.max()) + 1
+        size = (end - first) * source.row_bytes
+        # Memory that is new for every piece would be made by the kernel again and again.
+        scratch = scratch if scratch.size >= size else np.empty(size, np.uint8)
+        read_into(scratch[:size], source.begin + first * source.row_bytes)
+        rows = scratch[:size].reshape(-1, source.row_bytes)
+        if tensor.heads is not None:
+            rows = rows[wanted - first]
         with np.errstate(invalid="ignore"):
             numbers = dequantised(rows, source.format.name).astype(np.float64)
         if not (np.abs(numbers) < _TOO_LARGE).all():

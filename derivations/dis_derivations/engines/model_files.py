@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dis_derivations.artifacts.regular_file import read_whole
 from dis_derivations.engines.reference.stopping import Decode, open_decoder
 from dis_store import strict_json
 from dis_store.errors import InvalidInputError
@@ -77,7 +78,7 @@ def _end_token_ids(document: Mapping[str, Any], name: str) -> frozenset[int] | N
 def _document(files: Mapping[str, Path], name: str) -> Mapping[str, Any]:
     if name not in files:
         raise InvalidInputError(f"the model has no {name}")
-    document = strict_json.decode(files[name].read_bytes(), name=name)
+    document = strict_json.decode(read_whole(files[name]), name=name)
     if not isinstance(document, dict):
         raise InvalidInputError(f"{name} is not a JSON object")
     return document

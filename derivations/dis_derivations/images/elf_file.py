@@ -1,16 +1,18 @@
 """What an ELF file says it needs: its loader, and shared libraries. Nothing of it is run, as `ldd` may do."""
 
-import mmap
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from dis_store.environment import reading
 from dis_store.errors import InvalidInputError
 
 _MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 15, 29
 _64_BIT, _LITTLE_ENDIAN = 2, 1
+_SEGMENT, _ENTRY = struct.Struct("<IIQQQQ"), struct.Struct("<qQ")
 _MAX_HEADERS = 1024
 _MAX_ENTRIES = 8192
 _MAX_TEXT = 4096
@@ -34,9 +36,13 @@ class ElfFile:
 
 
 def is_elf(path: Path) -> bool:
-    """Tell whether a file begins as ELF files do."""
+    """Tell whether a file begins as ELF files do.
+
+    Raises:
+        IntegrityError: The disk does not give what is in it.
+    """
     try:
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
@@ -47,15 +53,12 @@ def read_elf(path: Path) -> ElfFile:
 
     Raises:
         InvalidInputError: It is none of 64 bits in little-endian order, or malformed.
+        IntegrityError: The disk does not give what is in it.
     """
     try:
-        # An empty file cannot be mapped, of which `mmap` makes a ValueError.
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            return _Reader(data).read()
-    except (OSError, ValueError, IndexError, OverflowError, struct.error) as error:
+        with reading(path), path.open("rb") as file:
+            return _Reader(file.fileno()).read()
+    except (OSError, ValueError, OverflowError, struct.error) as error:
         raise InvalidInputError(
             f"{path} is no program or library that can be read", cause=str(error)
         ) from error
@@ -70,13 +73,16 @@ class _Segment:
 
 
 class _Reader:
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data = data
+    """Reads what is wanted and maps nothing: a page of a map that the disk does not give ends the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def read(self) -> ElfFile:
-        if self._data[:4] != _MAGIC:
+        magic, bits, order = struct.unpack("<4sBB", self._bytes(0, 6))
+        if magic != _MAGIC:
             raise ValueError("it is no ELF file")
-        if (self._data[4], self._data[5]) != (_64_BIT, _LITTLE_ENDIAN):
+        if (bits, order) != (_64_BIT, _LITTLE_ENDIAN):
             raise ValueError("it is not of 64 bits in little-endian order")
         machine = self._number("<H", 18)
         segments = self._segments()
@@ -109,29 +115,34 @@ class _Reader:
             raise ValueError("it has too many segments")
         found = []
         for number in range(count):
-            kind, _, offset, address, _, length = struct.unpack_from(
-                "<IIQQQQ", self._data, start + number * size
-            )
+            raw = self._bytes(start + number * size, _SEGMENT.size)
+            kind, _, offset, address, _, length = _SEGMENT.unpack(raw)
             found.append(_Segment(kind, offset, address, length))
         return found
 
     def _dynamic(self, segment: _Segment) -> list[tuple[int, int]]:
         entries: list[tuple[int, int]] = []
-        for number in range(min(segment.size // 16, _MAX_ENTRIES)):
-            tag, value = struct.unpack_from("<qQ", self._data, segment.offset + 16 * number)
+        size = min(segment.size // _ENTRY.size, _MAX_ENTRIES) * _ENTRY.size
+        raw = self._bytes(segment.offset, size)
+        for at in range(0, size, _ENTRY.size):
+            tag, value = _ENTRY.unpack_from(raw, at)
             if tag == _DT_NULL:
                 break
             entries.append((tag, value))
         return entries
 
     def _number(self, form: str, offset: int) -> int:
-        return int(struct.unpack_from(form, self._data, offset)[0])
+        return int(struct.unpack(form, self._bytes(offset, struct.calcsize(form)))[0])
 
     def _text(self, offset: int) -> str:
-        end = self._data.find(b"\0", offset, offset + _MAX_TEXT)
-        if end < 0:
+        text, end, _ = self._bytes(offset, _MAX_TEXT).partition(b"\0")
+        if not end:
             raise ValueError("a text in it has no end")
-        return self._data[offset:end].decode("utf-8")
+        return text.decode("utf-8")
+
+    def _bytes(self, offset: int, most: int) -> bytes:
+        """Return so many bytes of the file, or those up to its end."""
+        return os.pread(self._descriptor, most, offset)
 
 
 def _offset_of(address: int, segments: list[_Segment]) -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from dis_store.platform_linux import located
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _BIN = "bin-"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -62,13 +64,18 @@ class TrashBins:
             os.rename(name, new, src_dir_fd=directory, dst_dir_fd=target)
         except FileNotFoundError:
             return False
-        except PermissionError:
+        except PermissionError as error:
             # Nobody but root may move a directory that cannot be written.
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IWUSR:
-                raise
-            os.chmod(name, stat.S_IRWXU, dir_fd=directory)
-            os.rename(name, new, src_dir_fd=directory, dst_dir_fd=target)
+                raise located(error, name, directory) from error
+            try:
+                os.chmod(name, stat.S_IRWXU, dir_fd=directory)
+                os.rename(name, new, src_dir_fd=directory, dst_dir_fd=target)
+            except OSError as refused:
+                raise located(refused, name, directory) from refused
+        except OSError as error:
+            raise located(error, name, directory) from error
         self.count += 1
         return True
 
@@ -114,8 +121,6 @@ class _Removal:
         self._on_removed = on_removed
         # Whoever takes one of several names of an inode looks and deletes in one step, so that the last is noticed.
         self._counting = threading.Lock()
-        # Whether this user may not delete from a directory that is read-only. Root may, unless its powers were taken.
-        self._restricted = os.geteuid() != 0
 
     def remove(self, name: str, parent: int) -> int:
         """Remove a thing from the trash, or everything from a bin, then the bin; return what that freed."""
@@ -133,48 +138,61 @@ class _Removal:
         return freed
 
     def _entry(self, name: str, parent: int) -> int:
+        freed = 0
         # Two processes may remove the same tree: what is gone already is no error.
         try:
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                return self._tree(name, parent)
-            os.unlink(name, dir_fd=parent)
+                freed = self._inside(name, parent)
+                os.rmdir(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
         except FileNotFoundError:
             pass
-        return 0
-
-    def _tree(self, name: str, parent: int) -> int:
-        with _opened(name, parent) as descriptor:
-            if self._restricted:
-                os.fchmod(descriptor, 0o700)
-            try:
-                freed = self._inside(descriptor)
-            except PermissionError:
-                if self._restricted:
-                    raise
-                self._restricted = True
-                os.fchmod(descriptor, 0o700)
-                freed = self._inside(descriptor)
-        os.rmdir(name, dir_fd=parent)
+        except OSError as error:
+            raise located(error, name, parent) from error
         return freed
 
-    def _inside(self, directory: int) -> int:
+    def _inside(self, name: str, parent: int) -> int:
+        """Remove all that is in a directory of a tree; return what that freed."""
+        with _opened(name, parent) as directory:
+            return self._entries(directory)
+
+    def _entries(self, directory: int) -> int:
         with os.scandir(directory) as found:
             entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
         freed = 0
         for name, is_directory in entries:
-            with contextlib.suppress(FileNotFoundError):
-                freed += (self._tree if is_directory else self._file)(name, directory)
+            try:
+                if is_directory:
+                    freed += self._inside(name, directory)
+                    _delete(os.rmdir, name, directory)
+                else:
+                    freed += self._file(name, directory)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise located(error, name, directory) from error
         return freed
 
     def _file(self, name: str, parent: int) -> int:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink == 1:
-            os.unlink(name, dir_fd=parent)
+            _delete(os.unlink, name, parent)
             return status.st_size if stat.S_ISREG(status.st_mode) else 0
         with self._counting:
             last = os.stat(name, dir_fd=parent, follow_symlinks=False).st_nlink == 1
-            os.unlink(name, dir_fd=parent)
+            _delete(os.unlink, name, parent)
         return status.st_size if last else 0
+
+
+def _delete(delete: Callable[..., None], name: str, directory: int) -> None:
+    """Delete out of a directory of a tree, which is made writable where that is needed."""
+    try:
+        delete(name, dir_fd=directory)
+    except PermissionError:
+        # Root may delete from one that is read-only, unless its powers were taken; others may not.
+        os.fchmod(directory, 0o700)
+        delete(name, dir_fd=directory)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,12 @@ def quarantine(layout: Layout, path: Path) -> Path:
     if stat.S_ISDIR(mode):
         # Nobody but root may move a directory that cannot be written.
         path.chmod(0o755)
-    path.rename(target)
+    try:
+        path.rename(target)
+    except OSError:
+        if stat.S_ISDIR(mode):
+            path.chmod(stat.S_IMODE(mode))
+        raise
     if stat.S_ISDIR(mode):
         target.chmod(stat.S_IMODE(mode))
     fsync_directory(path.parent)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from checkpoints import CheckpointShape, encode_numbers, random_tensors
 from dis_derivations.artifacts.regular_file import UnreadableWeightsError, UnsupportedWeightsError
+from dis_derivations.artifacts.weight_file import WeightFile
 from dis_derivations.conversion.gguf_checkpoint import GgufCheckpoint, read_checkpoint
 from dis_derivations.conversion.gguf_numbers import row_blocks
 from dis_derivations.engines.reference.families import parse_configuration
@@ -39,10 +40,10 @@ def test_a_checkpoint_that_was_converted_comes_back(tmp_path: Path, case: str, s
     shape = SHAPES[case]
     found = checkpoint(tmp_path, shape, stored=stored)
     tensors = random_tensors(shape, 1)
-    data = np.fromfile(tmp_path / "m.gguf", np.uint8)
+    read_into = WeightFile(tmp_path / "m.gguf").read_into
     assert found.model.tensors.keys() == tensors.keys()
     for name, tensor in tensors.items():
-        numbers = np.concatenate(list(row_blocks(found.model.tensors[name], data)))
+        numbers = np.concatenate(list(row_blocks(found.model.tensors[name], read_into)))
         assert numbers.reshape(-1).tolist() == rounded(tensor, stored).reshape(-1).tolist(), name
 
 
@@ -149,9 +150,10 @@ def test_a_damaged_file_is_converted_or_refused_and_nothing_else(
         found = read_checkpoint(tmp_path / "m.gguf", name="m.gguf")
     except (UnreadableWeightsError, UnsupportedWeightsError):
         return
+    read_into = WeightFile(tmp_path / "m.gguf").read_into
     for tensor in found.model.tensors.values():
         with contextlib.suppress(IntegrityError):
-            assert sum(block.size for block in row_blocks(tensor, np.frombuffer(data, np.uint8)))
+            assert sum(block.size for block in row_blocks(tensor, read_into))
 
 
 def test_settings_that_change_nothing_are_taken(tmp_path: Path) -> None:

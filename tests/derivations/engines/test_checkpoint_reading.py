@@ -1,6 +1,7 @@
 """Weights are read exactly, and what does not fit or is damaged is refused by name."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from dis_derivations.engines.reference.checkpoint import Checkpoint
 from dis_derivations.engines.reference.engine import open_reference_engine
 from dis_store.errors import DisError, IntegrityError, InvalidInputError, UnfitEnvironmentError
 from engine_runs import RecordingSink, digest_by_request, greedy_request
+from processes import at_once
 
 SHAPE = CheckpointShape(hidden=32, layers=1)
 
@@ -81,6 +83,41 @@ def test_a_number_that_is_not_finite_is_refused(tmp_path: Path, name: str, bad: 
     write_weights(tmp_path, tensors, "BF16")
     with pytest.raises(IntegrityError, match=name):
         digest(files)
+
+
+@pytest.mark.parametrize("left", [0.0, 0.5, 0.99])
+def test_a_file_that_is_cut_short_after_its_header_was_read_is_damage(
+    tmp_path: Path, left: float
+) -> None:
+    """Of a mapped file, the process would be gone: so it is read in a child, which must end well."""
+    files = write_checkpoint(tmp_path, SHAPE)
+    path = files["model.safetensors"]
+    shape = (SHAPE.vocabulary, SHAPE.hidden)
+    names = ("lm_head.weight", "model.embed_tokens.weight")
+    first, last = (Checkpoint(files).take(name, shape) for name in names)
+    tensor = max(first, last, key=lambda each: each.begin)
+
+    def read() -> None:
+        with pytest.raises(IntegrityError, match="is shorter than its header says") as caught:
+            tensor.read(np.empty(shape))
+        assert str(path) in caught.value.what
+        with pytest.raises(IntegrityError, match="is shorter than its header says"):
+            tensor.rows(np.array([0, shape[0] - 1], dtype=np.intp))
+
+    os.truncate(path, int(path.stat().st_size * left))
+    at_once([read])
+
+
+def test_the_rows_of_a_matrix_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    files = write_checkpoint(tmp_path, SHAPE)
+    shape = (SHAPE.vocabulary, SHAPE.hidden)
+    tensor = Checkpoint(files).take("model.embed_tokens.weight", shape)
+    whole = np.empty(shape)
+    tensor.read(whole)
+    wanted = np.array([7, 0, 7, shape[0] - 1], dtype=np.intp)
+    assert np.array_equal(tensor.rows(wanted), whole[wanted])
+    with pytest.raises(IndexError):
+        tensor.rows(np.array([shape[0]], dtype=np.intp))
 
 
 def refusal(directory: Path, tensors: dict[str, np.ndarray], dtype: str = "F32") -> DisError:

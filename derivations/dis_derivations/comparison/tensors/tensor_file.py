@@ -1,6 +1,5 @@
 """A safetensors file of a bundle, read in pieces."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from dis_derivations.artifacts.safetensors_header import (
     UnreadableWeightsError,
     read_header,
 )
+from dis_derivations.artifacts.weight_file import WeightFile
 from dis_derivations.runs.bundle_reader import BundleReader
 
 
@@ -22,15 +22,15 @@ class TensorFile:
         tensors: What the file holds, by name, in order of their place in it.
 
     Raises:
-        DisError: The file is malformed or cannot be read.
+        UnreadableWeightsError: The file is malformed or cannot be opened.
+        IntegrityError: It cannot be read.
     """
 
     def __init__(self, path: Path, name: str) -> None:
         header = read_header(path, name=name)
         self.tensors: Mapping[str, TensorInfo] = header.tensors
         self._start = header.data_start
-        self._name = name
-        self._stream = path.open("rb")
+        self._file = WeightFile(path, name=name)
 
     @classmethod
     def of_bundle(cls, reader: BundleReader, path: str) -> Self:
@@ -50,17 +50,19 @@ class TensorFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stream.close()
+        self._file.close()
 
     def header(self) -> bytes:
         """Return everything that comes before the tensors."""
-        return os.pread(self._stream.fileno(), self._start, 0)
+        data = bytearray(self._start)
+        self._file.read_into(data, 0)
+        return bytes(data)
 
     def read(self, tensor: TensorInfo, offset: int, length: int) -> bytes:
         """Return `length` bytes of a tensor from its byte `offset`.
 
         Raises:
-            UnreadableWeightsError: The file became shorter since it was opened.
+            IntegrityError: The file cannot be read, or became shorter since it was opened.
         """
         data = bytearray(length)
         self.read_into(tensor, offset, data)
@@ -70,14 +72,9 @@ class TensorFile:
         """Fill a buffer with the bytes of a tensor from its byte `offset` on.
 
         Raises:
-            UnreadableWeightsError: The file became shorter since it was opened.
+            IntegrityError: The file cannot be read, or became shorter since it was opened.
         """
-        place, done = self._start + tensor.begin + offset, 0
-        while done < len(buffer):
-            read = os.preadv(self._stream.fileno(), [memoryview(buffer)[done:]], place + done)
-            if not read:
-                raise UnreadableWeightsError(f"{self._name} became shorter while it was read")
-            done += read
+        self._file.read_into(buffer, self._start + tensor.begin + offset)
 
 
 def element_count(tensor: TensorInfo) -> int:

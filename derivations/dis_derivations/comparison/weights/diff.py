@@ -46,6 +46,7 @@ def diff_weights(a: WeightsSide, b: WeightsSide) -> WeightsReport:
 
     Raises:
         UnreadableWeightsError: A file changed since its tensors were told.
+        IntegrityError: A file cannot be read.
     """
     changes = weight_changes(a.weights, b.weights)
     return WeightsReport(a, b, changes, _found(changes), _other_files(a.weights, b.weights))

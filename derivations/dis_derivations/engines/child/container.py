@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dis_derivations.confinement.counters import FILES, packets_without_way
 from dis_derivations.engines.child.output import WorkerOutput
 from dis_derivations.engines.child.pipes import Pipes
-from dis_derivations.engines.child.worker import killed_by
+from dis_derivations.engines.child.worker import WorkerEnd, killed_by
 from dis_derivations.images.attachment import Attachment
 from dis_derivations.images.container import (
     USER,
@@ -111,18 +111,18 @@ class WorkerContainer:
             self.pipes.close()
             raise
 
-    def ended(self) -> str:
-        """Wait until the container is gone, which it is about to be, and return how it ended, in words."""
+    def ended(self) -> WorkerEnd:
+        """Wait until the container is gone, which it is about to be, and return how it ended."""
         self._threads[-1].join(_GOING_SECONDS)
         if self._threads[-1].is_alive():
             self.kill()
-            return "it closed its pipes and went on"
+            return WorkerEnd("it closed its pipes and went on")
         if self._code is None:
-            return "Docker does not tell how"
+            return WorkerEnd("Docker does not tell how")
         # As a shell does, Docker adds the number of a signal to this.
         if self._code > _SIGNALLED:
             return killed_by(self._code - _SIGNALLED)
-        return f"it ended with exit code {self._code}"
+        return WorkerEnd(f"it ended with exit code {self._code}")
 
     def close(self) -> None:
         """Let the worker end by itself, for it was told to, and end it if it does not."""

@@ -212,16 +212,17 @@ class ChildEngine:
         return message
 
     def _give_up(self, error: Exception) -> NoReturn:
-        what, cause = f"the worker of the engine {self._name} failed", str(error)
+        what, cause, hint = f"the worker of the engine {self._name} failed", str(error), None
         if isinstance(error, WorkerGoneError):
-            what, cause = f"the worker of the engine {self._name} ended", self._process.ended()
+            end = self._process.ended()
+            what, cause, hint = f"the worker of the engine {self._name} ended", end.words, end.hint
         elif isinstance(error, WorkerSilentError):
             what = f"the worker of the engine {self._name} hangs"
             cause = "nothing came from it for longer than runtime.execution.timeout_seconds allows"
         self._process.kill()
         if line := self._process.last_line():
             cause = f"{cause}\nits last line: {line:.400}"
-        raise BuildError(what, cause=cause) from error
+        raise BuildError(what, cause=cause, hint=hint) from error
 
     def _out_of_turn(self, message: Message) -> NoReturn:
         name = type(message).__name__.lower()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dis_derivations.engines.child.output import WorkerOutput
 from dis_derivations.engines.child.pipes import Pipes
-from dis_derivations.engines.child.worker import killed_by
+from dis_derivations.engines.child.worker import WorkerEnd, killed_by
 from dis_store.errors import UnfitEnvironmentError
 
 _CHUNK_BYTES = 1 << 16
@@ -79,14 +79,14 @@ class WorkerProcess:
         self._drain = threading.Thread(target=self._take_output, daemon=True)
         self._drain.start()
 
-    def ended(self) -> str:
-        """Wait until the worker has ended, which it is about to, and return how, in words; end it if it does not."""
+    def ended(self) -> WorkerEnd:
+        """Wait until the worker has ended, which it is about to, and return how; end it if it does not."""
         try:
             code = self._process.wait(_GOING_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            return "it closed its pipes and went on"
-        return f"it ended with exit code {code}" if code >= 0 else killed_by(-code)
+            return WorkerEnd("it closed its pipes and went on")
+        return WorkerEnd(f"it ended with exit code {code}") if code >= 0 else killed_by(-code)
 
     def close(self) -> None:
         """Let the worker end by itself, for it was told to, and end it if it does not."""

@@ -1,9 +1,24 @@
 """A worker as dis sees it, whatever it runs in: pipes to speak through, what it wrote beside them, and its end."""
 
 import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from dis_derivations.engines.child.pipes import Pipes
+
+
+@dataclass(frozen=True)
+class WorkerEnd:
+    """How a worker ended.
+
+    Attributes:
+        words: Said of it.
+        hint: What to do about it, where the end itself tells.
+    """
+
+    words: str
+    hint: str | None = None
 
 
 class Worker(Protocol):
@@ -14,8 +29,8 @@ class Worker(Protocol):
         """The pipes to it."""
         ...
 
-    def ended(self) -> str:
-        """Wait until it has ended, which it is about to, and return how, in words; end it if it does not."""
+    def ended(self) -> WorkerEnd:
+        """Wait until it has ended, which it is about to, and return how; end it if it does not."""
         ...
 
     def close(self) -> None:
@@ -43,11 +58,22 @@ class Worker(Protocol):
         ...
 
 
-def killed_by(number: int) -> str:
-    """Return in words that a signal ended a worker."""
+def killed_by(number: int) -> WorkerEnd:
+    """Return that a signal ended a worker."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    killed = ", as the kernel does when memory runs out" if name == "SIGKILL" else ""
-    return f"it was ended by {name}{killed}"
+    because, hint = _KERNEL.get(name, ("", None))
+    return WorkerEnd(f"it was ended by {name}{because}", hint)
+
+
+_KERNEL: Mapping[str, tuple[str, str | None]] = {
+    "SIGKILL": (", as the kernel does when memory runs out", None),
+    # Engines map weights, and what they share with each other. Of such a page nothing can be told but this.
+    "SIGBUS": (
+        ", as the kernel does when a mapped file cannot be read or became shorter, or when /dev/shm is full",
+        "see whether the model is damaged: dis store verify --all; then look after the disk and after /dev/shm",
+    ),
+}
+"""What the kernel ends processes with, why, and what to do about it."""

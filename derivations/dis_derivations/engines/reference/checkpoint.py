@@ -1,18 +1,21 @@
 """A checkpoint in Hugging Face's safetensors form: which file holds which tensor, read on demand.
 
-Opening reads headers alone. Tensors are mapped, never copied whole: `read` widens them block by
-block into doubles, which is exact for every dtype here.
+Opening reads headers alone. A tensor is never in memory as it lies in its file: `read` takes it block
+by block and widens each into doubles, which is exact for every dtype here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dis_derivations.artifacts.safetensors_header import read_header
+from dis_derivations.artifacts.regular_file import read_whole
+from dis_derivations.artifacts.safetensors_header import TensorInfo, read_header
+from dis_derivations.artifacts.weight_file import WeightFile
 from dis_derivations.engines.reference.fixed_point import Floats
 from dis_store import strict_json
 from dis_store.errors import (
@@ -36,31 +39,44 @@ def _widen(raw: NDArray[Any]) -> Floats:
     return raw.astype(np.float64)
 
 
-_DTYPES: Mapping[str, tuple[str, Callable[[NDArray[Any]], Floats]]] = {
-    "BF16": ("<u2", _widen_bfloat16),
-    "F16": ("<f2", _widen),
-    "F32": ("<f4", _widen),
+@dataclass(frozen=True)
+class _Format:
+    """How numbers lie in a file: as what numpy reads them, and how doubles are made of that."""
+
+    stored: np.dtype[Any]
+    widen: Callable[[NDArray[Any]], Floats]
+
+
+_FORMATS: Mapping[str, _Format] = {
+    "BF16": _Format(np.dtype("<u2"), _widen_bfloat16),
+    "F16": _Format(np.dtype("<f2"), _widen),
+    "F32": _Format(np.dtype("<f4"), _widen),
 }
 
 
 @dataclass(frozen=True)
-class MappedTensor:
+class StoredTensor:
     """A tensor that lies in a file.
 
     Attributes:
         name: Its name in the checkpoint.
-        raw: The file's bytes as they are, mapped; bfloat16 as unsigned integers.
+        shape: Its lengths.
+        file: Where it lies.
+        begin: Of its first byte in the file.
+        format: How its numbers lie there.
     """
 
     name: str
-    raw: NDArray[Any]
-    widen: Callable[[NDArray[Any]], Floats]
+    shape: tuple[int, ...]
+    file: WeightFile
+    begin: int
+    format: _Format
 
     def read(self, out: Floats) -> None:
         """Write the tensor's numbers into `out`, of the same shape and contiguous.
 
         Raises:
-            IntegrityError: A number is not finite.
+            IntegrityError: A number is not finite, or cannot be read.
         """
         target = out.reshape(-1)
         for start, block in self._blocks():
@@ -70,15 +86,18 @@ class MappedTensor:
         """Look at every number.
 
         Raises:
-            IntegrityError: A number is not finite.
+            IntegrityError: A number is not finite, or cannot be read.
         """
         for _ in self._blocks():
             pass
 
     def _blocks(self) -> Iterator[tuple[int, Floats]]:
-        source = self.raw.reshape(-1)
-        for start in range(0, source.size, _BLOCK_NUMBERS):
-            block = self.widen(source[start : start + _BLOCK_NUMBERS])
+        count, size = prod(self.shape), self.format.stored.itemsize
+        scratch = np.empty(min(count, _BLOCK_NUMBERS) * size, np.uint8)
+        for start in range(0, count, _BLOCK_NUMBERS):
+            raw = scratch[: (count - start) * size]
+            self.file.read_into(raw, self.begin + start * size)
+            block = self.format.widen(raw.view(self.format.stored))
             if not np.isfinite(block).all():
                 raise IntegrityError(
                     f"the weights are damaged: {self.name} holds a number that is not finite",
@@ -87,8 +106,17 @@ class MappedTensor:
             yield start, block
 
     def rows(self, indices: NDArray[np.intp]) -> Floats:
-        """Return some rows of the tensor."""
-        return self.widen(self.raw[indices])
+        """Return some rows of the tensor, which is a matrix.
+
+        Raises:
+            IntegrityError: A row cannot be read.
+        """
+        length = self.shape[1] * self.format.stored.itemsize
+        begins = range(self.begin, self.begin + self.shape[0] * length, length)
+        raw = np.empty((len(indices), length), np.uint8)
+        for row, index in zip(raw, indices.tolist(), strict=True):
+            self.file.read_into(row, begins[index])
+        return self.format.widen(raw.view(self.format.stored))
 
 
 class Checkpoint:
@@ -103,14 +131,14 @@ class Checkpoint:
         self._tensors = {
             tensor: located
             for name in _weight_files(files)
-            for tensor, located in _map_file(name, files[name]).items()
+            for tensor, located in _tensors_of(name, files[name]).items()
         }
         self._untaken = set(self._tensors)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
-    def take(self, name: str, shape: tuple[int, ...]) -> MappedTensor:
+    def take(self, name: str, shape: tuple[int, ...]) -> StoredTensor:
         """Return a tensor that must exist and have this shape.
 
         Raises:
@@ -123,21 +151,20 @@ class Checkpoint:
                 cause="config.json describes a model that has it",
                 hint="check that config.json belongs to these weights",
             )
-        dtype, found, raw = self._tensors[name]
-        if found != shape:
+        file, begin, found = self._tensors[name]
+        if found.shape != shape:
             raise InvalidInputError(
                 f"the tensor {name} does not fit config.json",
-                cause=f"its shape is {list(found)}, and the configuration needs {list(shape)}",
+                cause=f"its shape is {list(found.shape)}, and the configuration needs {list(shape)}",
                 hint="check that config.json belongs to these weights",
             )
-        if dtype not in _DTYPES:
+        if found.dtype not in _FORMATS:
             raise UnsupportedError(
-                f"the reference engine does not read {dtype} weights",
-                cause=f"{name} has that dtype; it reads {', '.join(sorted(_DTYPES))}",
+                f"the reference engine does not read {found.dtype} weights",
+                cause=f"{name} has that dtype; it reads {', '.join(sorted(_FORMATS))}",
             )
         self._untaken.discard(name)
-        stored, widen = _DTYPES[dtype]
-        return MappedTensor(name, raw.view(stored).reshape(shape), widen)
+        return StoredTensor(name, shape, file, begin, _FORMATS[found.dtype])
 
     def leave_out(self, suffix: str) -> None:
         """Let tensors whose names end in `suffix` be unused."""
@@ -166,7 +193,7 @@ def _weight_files(files: Mapping[str, Path]) -> list[str]:
                 hint="the reference engine reads Hugging Face's safetensors checkpoints",
             )
         return [SINGLE_FILE]
-    index = strict_json.decode(files[INDEX_FILE].read_bytes(), name=INDEX_FILE)
+    index = strict_json.decode(read_whole(files[INDEX_FILE]), name=INDEX_FILE)
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(places, dict) or not all(isinstance(item, str) for item in places.values()):
         raise InvalidInputError(f"{INDEX_FILE} has no weight_map from tensors to files")
@@ -179,15 +206,10 @@ def _weight_files(files: Mapping[str, Path]) -> list[str]:
     return names
 
 
-_Located = tuple[str, tuple[int, ...], NDArray[np.uint8]]
-
-
-def _map_file(name: str, path: Path) -> dict[str, _Located]:
-    header = read_header(path, name=name)
-    # A plain view: the subclass memmap makes every slice of it slower.
-    data = np.memmap(path, dtype=np.uint8, mode="r", offset=0).view(np.ndarray)
-    begin = header.data_start
+def _tensors_of(name: str, path: Path) -> dict[str, tuple[WeightFile, int, TensorInfo]]:
+    """Return the tensors of a file by name: it, the place of their first byte in it, and what its header says."""
+    header, file = read_header(path, name=name), WeightFile(path)
     return {
-        tensor: (info.dtype, info.shape, data[begin + info.begin : begin + info.end])
+        tensor: (file, header.data_start + info.begin, info)
         for tensor, info in header.tensors.items()
     }

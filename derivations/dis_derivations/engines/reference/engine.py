@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dis_derivations.artifacts.regular_file import read_whole
 from dis_derivations.engines.protocol import (
     Batching,
     CaptureSink,
@@ -244,7 +245,7 @@ def _required(files: Mapping[str, Path], name: str) -> Path:
 
 
 def _document(files: Mapping[str, Path], name: str) -> Mapping[str, Any]:
-    document = strict_json.decode(_required(files, name).read_bytes(), name=name)
+    document = strict_json.decode(read_whole(_required(files, name)), name=name)
     if not isinstance(document, dict):
         raise InvalidInputError(f"{name} is not a JSON object")
     return document

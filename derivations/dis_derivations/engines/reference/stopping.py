@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dis_derivations.artifacts.regular_file import read_whole
 from dis_derivations.engines.protocol import Request
-from dis_store.errors import InvalidInputError
+from dis_store.errors import IntegrityError, InvalidInputError
 
 Decode = Callable[[Sequence[int]], str]
 """Turns token ids into text, without special tokens."""
@@ -19,11 +20,14 @@ def open_decoder(tokenizer_file: Path) -> Decode:
 
     Raises:
         InvalidInputError: The file is no tokenizer that the tokenizers library reads.
+        IntegrityError: The disk does not give what is in it.
     """
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        tokenizer = Tokenizer.from_buffer(read_whole(tokenizer_file))
+    except IntegrityError:
+        raise
     except Exception as error:  # the library raises plain Exception for malformed files
         raise InvalidInputError("tokenizer.json cannot be read", cause=str(error)) from error
 

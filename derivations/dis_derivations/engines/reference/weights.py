@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dis_derivations.engines.reference.checkpoint import Checkpoint, MappedTensor
+from dis_derivations.engines.reference.checkpoint import Checkpoint, StoredTensor
 from dis_derivations.engines.reference.configuration import ModelConfiguration
 from dis_derivations.engines.reference.exact_matmul import ExactWeights
 from dis_derivations.engines.reference.fixed_point import Floats
@@ -49,13 +49,17 @@ class ModelWeights:
     """A whole model. The embedding stays in its file, in its own dtype; rows are read on demand."""
 
     configuration: ModelConfiguration
-    embedding: MappedTensor
+    embedding: StoredTensor
     layers: tuple[LayerWeights, ...]
     final_norm: RootMeanSquare
     head: Linear
 
     def embed(self, tokens: NDArray[np.intp]) -> Floats:
-        """Return the embeddings of tokens: [rows, hidden size]."""
+        """Return the embeddings of tokens: [rows, hidden size].
+
+        Raises:
+            IntegrityError: One cannot be read.
+        """
         return self.embedding.rows(tokens)
 
 
@@ -63,15 +67,15 @@ class ModelWeights:
 class _LinearPlan:
     """Tensors that become one matrix, stacked in order, and their biases."""
 
-    parts: tuple[MappedTensor, ...]
-    biases: tuple[MappedTensor, ...]
+    parts: tuple[StoredTensor, ...]
+    biases: tuple[StoredTensor, ...]
 
     def load(self) -> Linear:
-        outputs = sum(part.raw.shape[0] for part in self.parts)
-        values = np.empty((outputs, self.parts[0].raw.shape[1]))
+        outputs = sum(part.shape[0] for part in self.parts)
+        values = np.empty((outputs, self.parts[0].shape[1]))
         start = 0
         for part in self.parts:
-            end = start + part.raw.shape[0]
+            end = start + part.shape[0]
             part.read(values[start:end])
             start = end
         bias = np.concatenate([_vector(part) for part in self.biases]) if self.biases else None
@@ -80,11 +84,11 @@ class _LinearPlan:
 
 @dataclass(frozen=True)
 class _LayerPlan:
-    attention_norm: MappedTensor
+    attention_norm: StoredTensor
     query_key_value: _LinearPlan
-    head_norms: tuple[MappedTensor, MappedTensor] | None
+    head_norms: tuple[StoredTensor, StoredTensor] | None
     attention_output: _LinearPlan
-    mlp_norm: MappedTensor
+    mlp_norm: StoredTensor
     gate_up: _LinearPlan
     down: _LinearPlan
 
@@ -132,7 +136,7 @@ class WeightPlan:
         """Read, check, round all weights.
 
         Raises:
-            IntegrityError: A weight is not finite.
+            IntegrityError: A weight is not finite, or cannot be read.
         """
         epsilon = self.configuration.norm_epsilon
         return ModelWeights(
@@ -193,13 +197,13 @@ class WeightPlan:
         )
 
 
-def _vector(tensor: MappedTensor) -> Floats:
-    values = np.empty(tensor.raw.shape)
+def _vector(tensor: StoredTensor) -> Floats:
+    values = np.empty(tensor.shape)
     tensor.read(values)
     return values
 
 
-def _checked(tensor: MappedTensor) -> MappedTensor:
+def _checked(tensor: StoredTensor) -> StoredTensor:
     """Return a tensor that stays in its file, after looking at all of it once."""
     tensor.require_finite()
     return tensor

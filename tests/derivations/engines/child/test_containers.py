@@ -321,7 +321,10 @@ def test_without_docker_it_is_said_what_is_missing(
 # How it ends
 
 
-@pytest.mark.parametrize(("code", "said"), [(7, "exit code 7"), (137, "ended by SIGKILL")])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(7, "exit code 7"), (135, "ended by SIGBUS"), (137, "ended by SIGKILL")],
+)
 def test_how_a_worker_ended_is_told(
     bench: Bench, engine: DockerEngine, code: int, said: str
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_worker_has_no_variable_of_its_caller(rig: Rig, monkeypatch: pytest.Mo
     [
         ("dies", ["ended with exit code 7", "its last line: out of luck"]),
         ("is killed", ["ended by SIGKILL", "memory"]),
+        ("maps a file that becomes shorter", ["ended by SIGBUS", "a mapped file"]),
         ("writes garbage", ["a frame begins with"]),
         ("announces a huge header", ["a header of 4294967295 bytes"]),
         ("announces a huge payload", ["a payload of 9223372036854775808 bytes"]),
@@ -232,6 +233,16 @@ def test_a_generation_that_goes_wrong_is_told_in_one_error(
         engine.generate(requests, Batching(2), RecordingSink(()), ignore)
     assert said in f"{caught.value}\n{caught.value.hint}"
     assert_gone(rig)
+
+
+def test_whoever_is_told_of_a_page_that_could_not_be_read_is_told_how_to_find_the_damage(
+    rig: Rig,
+) -> None:
+    with pytest.raises(BuildError) as caught, rig.engine("maps a file that becomes shorter"):
+        pass
+    assert caught.value.hint is not None
+    assert "dis store verify --all" in caught.value.hint
+    assert "/dev/shm" in caught.value.hint  # noqa: S108 - it is only named
 
 
 @pytest.mark.parametrize("behaviour", ["hangs", "hangs while generating", "closes its pipes"])

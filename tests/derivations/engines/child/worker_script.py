@@ -4,6 +4,7 @@ It is laid beside `frames.py` and `worker_side.py`, as every worker is.
 """
 
 import importlib
+import mmap
 import os
 import signal
 import sys
@@ -42,6 +43,15 @@ def flood() -> None:
     os.write(2, b"last line\n")
 
 
+def read_what_was_cut_off() -> None:
+    """Read a page of a mapped file that became shorter, which the kernel answers as it does where a disk fails."""
+    path = Path(__file__).with_name("mapped")
+    path.write_bytes(b"x" * (4 * mmap.PAGESIZE))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+        file.truncate(mmap.PAGESIZE)
+        os.write(2, pages[-1:])
+
+
 def close_pipes() -> None:
     """Close them, and go on."""
     os.closerange(3, 100)
@@ -68,6 +78,7 @@ def before_opening(behaviour: str, talk: Any, frames: Any, answers: int) -> None
     misdeeds: dict[str, Callable[[], object]] = {
         "dies": lambda: end(7, "out of luck"),
         "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "maps a file that becomes shorter": read_what_was_cut_off,
         "closes its pipes": close_pipes,
         "hangs": lambda: time.sleep(60),
         "writes garbage": lambda: raw(answers, b"Traceback (most recent call last):\n" * 10),
