@@ -18,6 +18,7 @@ from checkpoints import (
 from dis_derivations.engines.protocol import Batching, Engine, Phase, Progress, Request
 from dis_derivations.engines.reference import engine as engine_module
 from dis_derivations.engines.reference import known_answers
+from dis_derivations.engines.reference.blocked_product import PairProduct
 from dis_derivations.engines.reference.drawing import MOST_TOKENS
 from dis_derivations.engines.reference.engine import (
     NUMERICS_VERSION,
@@ -225,12 +226,13 @@ def test_a_model_without_memory_for_its_cache_is_refused(
         generate(open_reference_engine(files), greedy_request("r", PROMPT))
 
 
-def test_activations_that_overflow_are_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prompt", [PROMPT, [1]], ids=["several rows", "one row"])
+def test_activations_that_overflow_are_an_error(tmp_path: Path, prompt: list[int]) -> None:
     files = write_checkpoint(tmp_path, replace(SHAPE, dtype="F32"))
     tensors = {name: tensor * 1e37 for name, tensor in random_tensors(SHAPE, 1).items()}
     write_weights(tmp_path, tensors, "F32")
     with pytest.raises(BuildError, match="activations left the range"):
-        generate(open_reference_engine(files), greedy_request("r", PROMPT))
+        generate(open_reference_engine(files), greedy_request("r", prompt))
 
 
 @pytest.mark.parametrize("name", known_answers.KNOWN_DIGESTS)
@@ -262,6 +264,21 @@ def test_a_wrong_matrix_product_is_named(
         return products
 
     monkeypatch.setattr(ExactWeights, "_products", wrong)
+    with pytest.raises(BuildError, match="matrix product"):
+        generate(open_reference_engine(files), greedy_request("r", PROMPT))
+
+
+def test_a_wrong_product_of_one_row_is_named(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = PairProduct.multiply
+
+    def wrong(self: PairProduct) -> None:
+        right(self)
+        _, first_result, _ = self._blocks[0]
+        first_result[0] += 2.0**-20
+
+    monkeypatch.setattr(PairProduct, "multiply", wrong)
     with pytest.raises(BuildError, match="matrix product"):
         generate(open_reference_engine(files), greedy_request("r", PROMPT))
 

@@ -16,7 +16,7 @@ import numpy as np
 from dis_derivations.engines.reference.elementary_functions import (
     LOG2E_STEPS,
     STEPS_PER_OCTAVE,
-    halve_by_steps,
+    halve_by_table_steps,
 )
 from dis_derivations.engines.reference.fixed_point import (
     SIGNIFICAND_BITS,
@@ -32,20 +32,20 @@ MOST_POSITIONS = 1 << 17
 """The longest context for which the sum of a row's weights is exact."""
 
 WEIGHT_BITS = 36
-_WEIGHT_UNIT = ldexp(1.0, WEIGHT_BITS)
+WEIGHT_UNIT = ldexp(1.0, WEIGHT_BITS)
 # One step past the distance at which a weight rounds to zero; masked scores are infinitely far.
-_FARTHEST_STEP = float(STEPS_PER_OCTAVE * (WEIGHT_BITS + 2))
+FARTHEST_STEP = float(STEPS_PER_OCTAVE * (WEIGHT_BITS + 2))
 
 KEY_BLOCK = 1024
 """Values are summed exactly within a block of this many positions; blocks are added in order."""
 
-_SLICE_BITS = 18
+SLICE_BITS = 18
 """Of each of the two slices of a query or a weight: 37 bits below the row's largest in all."""
 
-_VALUE_BITS = SIGNIFICAND_BITS - _SLICE_BITS - bits_to_count(KEY_BLOCK)
+VALUE_BITS = SIGNIFICAND_BITS - SLICE_BITS - bits_to_count(KEY_BLOCK)
 
 require_exact(MOST_POSITIONS, WEIGHT_BITS)
-require_exact(KEY_BLOCK, _VALUE_BITS, _SLICE_BITS)
+require_exact(KEY_BLOCK, VALUE_BITS, SLICE_BITS)
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,29 @@ class KeyValueCache:
         self.value_scales = np.zeros(shape)
 
 
+def key_bits(size: int) -> int:
+    """Return how many bits the keys of heads of this size are rounded to."""
+    bits = SIGNIFICAND_BITS - SLICE_BITS - bits_to_count(size)
+    require_exact(size, SLICE_BITS, bits)
+    return bits
+
+
+def query_scale(size: int) -> float:
+    """Return what queries are multiplied by, so that exp(q.k/sqrt(size)) becomes 2^(steps/64).
+
+    These steps are the units that the exponential works in.
+    """
+    return float(LOG2E_STEPS / np.sqrt(np.float64(size)))
+
+
 class HeadRounding:
     """Prepares the heads of a fused projection for the products they enter."""
 
     def __init__(self, layout: HeadLayout) -> None:
-        key_bits = SIGNIFICAND_BITS - _SLICE_BITS - bits_to_count(layout.size)
-        require_exact(layout.size, _SLICE_BITS, key_bits)
         self._layout = layout
-        self._constants = np.full((2 * layout.keys, 1), rounding_constant(key_bits))
-        self._constants[layout.keys :] = rounding_constant(_VALUE_BITS)
-        # exp(q.k/sqrt(size)) becomes 2^(steps/64): the units that the exponential works in.
-        self._query_scale = LOG2E_STEPS / np.sqrt(np.float64(layout.size))
+        self._constants = np.full((2 * layout.keys, 1), rounding_constant(key_bits(layout.size)))
+        self._constants[layout.keys :] = rounding_constant(VALUE_BITS)
+        self._query_scale = query_scale(layout.size)
 
     def __call__(self, heads: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Scale the queries, round keys and values of `heads`, [rows, heads, size], in place.
@@ -140,7 +152,7 @@ def attend(
     weights = _weights(scores)
     total = np.add.reduce(weights, axis=-1, keepdims=True)
     weights *= value_scales[:, :, None, :]
-    output = _slices_joined(_block_sums(_slices(weights), values), rows)
+    output = _slices_joined(block_sums(_slices(weights), values), rows)
     output /= total
     return output
 
@@ -149,7 +161,7 @@ def _slices(x: Floats) -> Floats:
     """Cut [batch, heads, rows, n] into two slices, one's rows after the other's."""
     batch, heads, rows, width = x.shape
     pair = np.empty((batch, heads, 2, rows, width))
-    split_rows(x, _SLICE_BITS, pair[:, :, 0], pair[:, :, 1])
+    split_rows(x, SLICE_BITS, pair[:, :, 0], pair[:, :, 1])
     return pair.reshape(batch, heads, 2 * rows, width)
 
 
@@ -159,12 +171,18 @@ def _slices_joined(products: Floats, rows: int) -> Floats:
     return joined
 
 
-def _block_sums(slices: Floats, values: Floats) -> Floats:
-    """Multiply slices of weights with values: exact within a block, blocks added in order."""
-    sums: Floats = np.matmul(slices[..., :KEY_BLOCK], values[:, :, :KEY_BLOCK])
-    for start in range(KEY_BLOCK, slices.shape[-1], KEY_BLOCK):
+def block_sums(slices: Floats, values: Floats, first: int = KEY_BLOCK) -> Floats:
+    """Multiply slices of weights with values: exact within a block, blocks added in order.
+
+    Args:
+        slices: [..., rows, positions].
+        values: [..., positions, size].
+        first: How many of the positions are in the first block; the others hold KEY_BLOCK.
+    """
+    sums: Floats = np.matmul(slices[..., :first], values[..., :first, :])
+    for start in range(first, slices.shape[-1], KEY_BLOCK):
         block = slice(start, start + KEY_BLOCK)
-        sums += np.matmul(slices[..., block], values[:, :, block])
+        sums += np.matmul(slices[..., block], values[..., block, :])
     return sums
 
 
@@ -172,7 +190,7 @@ def _weights(scores: Floats) -> Floats:
     """Return 2^((score - largest)/64) in units of 2^-36, as integers; overwrites `scores`."""
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
     distances = np.subtract(largest, scores, out=scores)
-    np.minimum(distances, _FARTHEST_STEP, out=distances)
-    weights = halve_by_steps(distances)
-    weights *= _WEIGHT_UNIT
+    np.minimum(distances, FARTHEST_STEP, out=distances)
+    weights = halve_by_table_steps(distances)
+    weights *= WEIGHT_UNIT
     return np.rint(weights, out=weights)

@@ -32,13 +32,13 @@ _BLOCK_PRODUCTS = 250_000
 _LEAST_WEIGHTS_PER_THREAD = 1 << 17
 
 
-def blocked_product(rows: Floats, weights: Floats) -> Floats:
-    """Return rows times the transposed weights: [rows, inputs] by [outputs, inputs]."""
+def blocked_product(rows: Floats, weights: Floats, out: Floats | None = None) -> Floats:
+    """Return rows times the transposed weights, [rows, inputs] by [outputs, inputs]: `out` if given."""
     outputs, inputs = weights.shape
-    result = np.empty((len(rows), outputs))
+    result = np.empty((len(rows), outputs)) if out is None else out
     each = _BLOCK_WEIGHTS if len(rows) <= _MOST_SINGLE_ROWS else _BLOCK_PRODUCTS // len(rows)
     step = max(8, each // inputs)
-    shares = min(threads(), weights.size // _LEAST_WEIGHTS_PER_THREAD)
+    shares = thread_shares(weights)
     blocks = _Blocks(rows, weights, result, step)
     others = [_pool().submit(blocks.multiply) for _ in range(shares - 1)]
     blocks.multiply()
@@ -47,6 +47,32 @@ def blocked_product(rows: Floats, weights: Floats) -> Floats:
         if not other.cancel():
             other.result()
     return result
+
+
+def thread_shares(weights: Floats) -> int:
+    """Return how many threads it pays to share a product with these weights among."""
+    return max(1, min(threads(), weights.size // _LEAST_WEIGHTS_PER_THREAD))
+
+
+class PairProduct:
+    """The products of one matrix with two rows that always lie in the same place, on this thread.
+
+    For matrices too small to share among threads. The blocks are found once, not for each product.
+    """
+
+    def __init__(self, rows: Floats, weights: Floats, results: Floats) -> None:
+        """Take where the rows lie, [2, inputs], and where the products go, [2, outputs]."""
+        self._first, self._second = rows
+        step = max(8, _BLOCK_WEIGHTS // weights.shape[1])
+        blocks = [slice(start, start + step) for start in range(0, len(weights), step)]
+        self._blocks = [(weights[block], *results[:, block]) for block in blocks]
+
+    def multiply(self) -> None:
+        """Multiply what lies there now."""
+        first, second = self._first, self._second
+        for weights, first_result, second_result in self._blocks:
+            np.dot(weights, first, first_result)
+            np.dot(weights, second, second_result)
 
 
 class _Blocks:

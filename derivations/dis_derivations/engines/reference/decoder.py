@@ -14,10 +14,11 @@ from dis_derivations.engines.reference.cache_attention import (
     attend_singles,
     attend_span,
 )
-from dis_derivations.engines.reference.elementary_functions import silu
+from dis_derivations.engines.reference.elementary_functions import SiluScratch, silu
 from dis_derivations.engines.reference.fixed_point import Floats
 from dis_derivations.engines.reference.normalization import require_bounded
 from dis_derivations.engines.reference.rotary import RotaryTable, rotate
+from dis_derivations.engines.reference.row_decoder import RowDecoder
 from dis_derivations.engines.reference.weights import LayerWeights, ModelWeights
 
 Turns = tuple[Floats, Floats]
@@ -36,6 +37,9 @@ class Decoder:
         self._round_heads = HeadRounding(self._heads)
         self._rotary = RotaryTable(configuration.rotation)
         self._caches = [KeyValueCache(slots, positions, self._heads) for _ in weights.layers]
+        self._silu_scratch = SiluScratch.of((1, configuration.intermediate_size))
+        self._silu_rows = self._silu_scratch
+        self._of_one_row = RowDecoder(weights, self._caches, self._rotary)
 
     def forward(self, spans: Sequence[Span]) -> Floats:
         """Compute the positions of the spans, and return their normalised last hidden states.
@@ -45,19 +49,28 @@ class Decoder:
         Raises:
             BuildError: The activations overflowed.
         """
+        if len(spans) == len(spans[0].token_ids) == 1:
+            return self._of_one_row.forward(spans[0])
+        x = self._last_states(spans)
+        require_bounded(x)
+        return self._weights.final_norm(x)
+
+    def logits(self, hidden: Floats) -> Floats:
+        """Return the logits of hidden states: [rows, vocabulary]."""
+        if len(hidden) == 1:
+            return self._of_one_row.logits(hidden)
+        return self._weights.head.apply(hidden)
+
+    def _last_states(self, spans: Sequence[Span]) -> Floats:
+        """Return what the last layer leaves of each row: [rows, hidden size]."""
         plan = StepPlan.of(spans, self._windows)
         tokens = np.array([token for span in spans for token in span.token_ids], dtype=np.intp)
         turns = self._rotary.at(plan.positions)
         x = self._weights.embed(tokens)
         for number, layer in enumerate(self._weights.layers):
             x += self._attention(number, plan, turns, layer.attention_norm(x))
-            x += _feed_forward(layer, layer.mlp_norm(x))
-        require_bounded(x)
-        return self._weights.final_norm(x)
-
-    def logits(self, hidden: Floats) -> Floats:
-        """Return the logits of hidden states: [rows, vocabulary]."""
-        return self._weights.head.apply(hidden)
+            x += self._feed_forward(layer, layer.mlp_norm(x))
+        return x
 
     def _attention(self, number: int, plan: "StepPlan", turns: Turns, x: Floats) -> Floats:
         layer, cache = self._weights.layers[number], self._caches[number]
@@ -93,6 +106,25 @@ class Decoder:
         for span_rows, span in plan.longer:
             attend_span(span, window, queries[span_rows], cache, layout, output[span_rows])
         return output
+
+    def _feed_forward(self, layer: LayerWeights, x: Floats) -> Floats:
+        gate_up = layer.gate_up.apply(x)
+        half = gate_up.shape[1] // 2
+        activated = np.empty((len(x), half))
+        step = max(1, TILE_NUMBERS // half)
+        for first in range(0, len(x), step):
+            tile = gate_up[first : first + step]
+            gates = silu(tile[:, :half], self._silu_arrays(len(tile), half))
+            np.multiply(gates, tile[:, half:], out=activated[first : first + step])
+        return layer.down.apply(activated)
+
+    def _silu_arrays(self, rows: int, width: int) -> SiluScratch:
+        """Return what SiLU is computed in: memory fresh from the system costs more than arithmetic."""
+        if rows > len(self._silu_scratch.distances):
+            self._silu_scratch = SiluScratch.of((rows, width))
+        if rows != len(self._silu_rows.distances):
+            self._silu_rows = self._silu_scratch.first(rows)
+        return self._silu_rows
 
 
 Place = tuple[NDArray[np.intp], slice, NDArray[np.intp]]
@@ -140,14 +172,3 @@ class StepPlan:
             single_rows=np.array(single_rows, dtype=np.intp),
             longer=tuple(longer),
         )
-
-
-def _feed_forward(layer: LayerWeights, x: Floats) -> Floats:
-    gate_up = layer.gate_up.apply(x)
-    half = gate_up.shape[1] // 2
-    activated = np.empty((len(x), half))
-    step = max(1, TILE_NUMBERS // half)
-    for first in range(0, len(x), step):
-        tile = gate_up[first : first + step]
-        np.multiply(silu(tile[:, :half]), tile[:, half:], out=activated[first : first + step])
-    return layer.down.apply(activated)

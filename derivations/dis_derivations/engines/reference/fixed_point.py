@@ -9,7 +9,7 @@ Rounding to a multiple of 2^k is `(x + c) - c` with c = 1.5 * 2^(52+k): doubles 
 operations. They also turn -0.0 into 0.0.
 """
 
-from math import ldexp
+from math import frexp, ldexp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ SIGNIFICAND_BITS = 53
 LEAST_EXPONENT = -400
 """Rows smaller than 2^-400 are rounded as if they were that large: nothing here meets a subnormal."""
 
-_LEAST_MAGNITUDE = ldexp(1.0, LEAST_EXPONENT - 1)
+LEAST_MAGNITUDE = ldexp(1.0, LEAST_EXPONENT - 1)
 
 
 def bits_to_count(terms: int) -> int:
@@ -55,9 +55,38 @@ def rounding_constant(bits: int) -> float:
 
 def row_exponents(x: Floats) -> Exponents:
     """Return for each row (last axis, kept) the least e >= LEAST_EXPONENT with all |x| < 2^e."""
-    magnitudes = np.maximum.reduce(np.abs(x), axis=-1, keepdims=True, initial=_LEAST_MAGNITUDE)
+    magnitudes = np.maximum.reduce(np.abs(x), axis=-1, keepdims=True, initial=LEAST_MAGNITUDE)
     exponents: Exponents = np.frexp(magnitudes)[1]
     return exponents
+
+
+def row_exponent(row: Floats, magnitudes: Floats) -> int:
+    """Return the least e with all |x| < 2^e of one row [width], by way of `magnitudes` of its shape.
+
+    It may be less than LEAST_EXPONENT; `PowerTable` takes it for that much then. Of a row that is not
+    finite it is 0: whatever is made of such a row with it is not finite either.
+    """
+    np.abs(row, magnitudes)
+    return frexp(magnitudes.item(magnitudes.argmax()))[1]
+
+
+class PowerTable(dict[int, Floats]):
+    """A constant times 2^(factor * exponent), by exponent; LEAST_EXPONENT stands for all below it.
+
+    The entries are arrays without axes: numpy takes them in half the time that it takes Python's
+    floats in.
+    """
+
+    def __init__(self, constant: float, factor: int = 1) -> None:
+        """Keep what is multiplied; entries are made when they are asked for."""
+        super().__init__()
+        self._constant = constant
+        self._factor = factor
+
+    def __missing__(self, exponent: int) -> Floats:
+        power = self._factor * max(exponent, LEAST_EXPONENT)
+        entry = self[exponent] = np.array(np.ldexp(self._constant, power))
+        return entry
 
 
 def round_rows(x: Floats, exponents: Exponents, bits: int, out: Floats | None = None) -> Floats:
@@ -85,3 +114,31 @@ def split_rows(x: Floats, bits: int, high: Floats, low: Floats) -> None:
     shift *= ldexp(1.0, -bits - 1)
     low += shift
     low -= shift
+
+
+class RowSlices:
+    """Cuts one row into the two slices that `split_rows` makes of it, in arrays of its own.
+
+    Attributes:
+        both: The slices of the row cut last, [2, width]: high, low.
+    """
+
+    def __init__(self, width: int, bits: int) -> None:
+        """Make room for rows of this width."""
+        self.both = np.empty((2, width))
+        self.high, self.low = self.both
+        self._magnitudes = np.empty(width)
+        self._high_shifts = PowerTable(rounding_constant(bits))
+        self._low_shifts = PowerTable(ldexp(rounding_constant(bits), -bits - 1))
+
+    def cut(self, row: Floats) -> None:
+        """Cut a row [width]."""
+        high, low = self.high, self.low
+        exponent = row_exponent(row, self._magnitudes)
+        shift = self._high_shifts[exponent]
+        np.add(row, shift, high)
+        np.subtract(high, shift, high)
+        np.subtract(row, high, low)
+        shift = self._low_shifts[exponent]
+        np.add(low, shift, low)
+        np.subtract(low, shift, low)

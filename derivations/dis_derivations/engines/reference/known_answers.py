@@ -11,7 +11,12 @@ from math import ldexp, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from dis_derivations.engines.reference.attention import HeadLayout, HeadRounding, attend
+from dis_derivations.engines.reference.attention import (
+    HeadLayout,
+    HeadRounding,
+    KeyValueCache,
+    attend,
+)
 from dis_derivations.engines.reference.cache_attention import visible
 from dis_derivations.engines.reference.drawing import token_weights
 from dis_derivations.engines.reference.elementary_functions import (
@@ -21,9 +26,12 @@ from dis_derivations.engines.reference.elementary_functions import (
 )
 from dis_derivations.engines.reference.exact_matmul import ExactWeights
 from dis_derivations.engines.reference.fixed_point import Floats, row_exponents, split_rows
-from dis_derivations.engines.reference.normalization import RootMeanSquare
-from dis_derivations.engines.reference.rotary import rotate
+from dis_derivations.engines.reference.normalization import RootMeanSquare, RowNormalization
+from dis_derivations.engines.reference.rotary import RowRotation, rotate
 from dis_derivations.engines.reference.rotary_scaling import inverse_frequencies
+from dis_derivations.engines.reference.row_attention import RowAttention, SeenPositions
+from dis_derivations.engines.reference.row_projection import RowProjection
+from dis_derivations.engines.reference.weights import Linear
 from dis_store.errors import BuildError
 
 _HINT = "compute on another machine, or with another numpy or BLAS; report which one was wrong"
@@ -53,7 +61,9 @@ def check_product(weights: ExactWeights, rows: int, name: str) -> None:
     outputs, inputs = weights.values.shape
     bits, weight_bits = weights.budget.activation_bits, weights.budget.weight_bits
     x = sample((rows, inputs), 11)
+    project = RowProjection([Linear(weights, None)])
     found = weights.multiply(x)
+    one_by_one = np.array([project(0, row).copy() for row in x])
     chosen = np.arange(_SAMPLED_OUTPUTS) * (outputs - 1) // (_SAMPLED_OUTPUTS - 1)
     high, low = np.empty_like(x), np.empty_like(x)
     split_rows(x, bits, high, low)
@@ -68,7 +78,8 @@ def check_product(weights: ExactWeights, rows: int, name: str) -> None:
         (np.ldexp(low, bits + 1 - unit).astype(np.int64) @ integers).astype(np.float64),
         unit - bits - 1,
     )
-    if not np.array_equal(np.ldexp(expected, column_unit.T), found[:, chosen]):
+    expected = np.ldexp(expected, column_unit.T)
+    if not all(np.array_equal(expected, part[:, chosen]) for part in (found, one_by_one)):
         raise _wrong(name, "the BLAS does not agree with integer arithmetic")
 
 
@@ -133,13 +144,29 @@ def _normalization() -> list[Floats]:
     return [RootMeanSquare(sample((193,), 7), 1e-5)(sample((5, 193), 8) * 1000.0)]
 
 
+def _normalization_of_one_row() -> list[Floats]:
+    normalize, weight = RowNormalization(193, 1e-5), sample((193,), 7)
+    return [normalize(row, weight).copy() for row in sample((5, 193), 8) * 1000.0]
+
+
 def _rotation() -> list[Floats]:
     heads = sample((3, 2, 16), 9)
-    frequencies = np.array([float(value) for value in inverse_frequencies(10000.0, 16)])
-    angles = np.multiply.outer(np.arange(3.0), frequencies)
-    sines, cosines = sine_and_cosine(angles)
-    rotate(heads, cosines, sines)
+    rotate(heads, *_angles_to_turn_by())
     return [heads]
+
+
+def _rotation_of_one_row() -> list[Floats]:
+    heads, turn = sample((3, 2, 16), 9), RowRotation(2, 16)
+    for row, cosines, sines in zip(heads, *_angles_to_turn_by(), strict=True):
+        turn.turn_by(cosines, sines)
+        turn(row.reshape(2, 2, 8))
+    return [heads]
+
+
+def _angles_to_turn_by() -> tuple[Floats, Floats]:
+    frequencies = np.array([float(value) for value in inverse_frequencies(10000.0, 16)])
+    sines, cosines = sine_and_cosine(np.multiply.outer(np.arange(3.0), frequencies))
+    return cosines, sines
 
 
 def _attention() -> list[Floats]:
@@ -161,6 +188,33 @@ def _attended(start: int, mask: Floats | None) -> list[Floats]:
     return [attend(asked, keys, values, scales[start:].T[None], mask)]
 
 
+def _attention_of_one_row() -> list[Floats]:
+    return _attended_row_by_row(None)
+
+
+def _attention_of_one_row_in_a_window() -> list[Floats]:
+    return _attended_row_by_row(50)
+
+
+def _attended_row_by_row(window: int | None) -> list[Floats]:
+    """Return what `_attended` does. Without a window its rows see the last position, too."""
+    layout, rows = HeadLayout(queries=4, keys=2, size=16), range(1097, 1100)
+    heads = sample((1100, layout.total, 16), 10)
+    cache, row = KeyValueCache(1, 1100, layout), np.empty((layout.total, 16))
+    _, keys, values, scales = HeadRounding(layout)(heads.copy())
+    cache.keys[0], cache.values[0] = keys.swapaxes(0, 1), values.swapaxes(0, 1)
+    cache.value_scales[0] = scales.T
+    attention, answers = RowAttention(layout, row), np.empty((2, 3, 2, 16))
+    for number in rows:
+        position = rows[-1] if window is None else number
+        row[...] = heads[position]
+        row[: layout.queries] = heads[number, : layout.queries] * 8.0
+        attention.keep(cache, 0, position)
+        answer = attention.attend(SeenPositions(layout, 0, position, window), cache)
+        answers[:, number - rows[0]] = answer.reshape(2, 2, 16)
+    return [answers]
+
+
 def _sampling() -> list[Floats]:
     return [token_weights(sample((1031,), 12) * 30.0, 0.7).astype(np.float64)]
 
@@ -172,9 +226,13 @@ _OPERATIONS: Mapping[str, Callable[[], Iterable[Floats]]] = {
     "silu": _silu,
     "sine and cosine": _sine_and_cosine,
     "normalisation": _normalization,
+    "normalisation of one row": _normalization_of_one_row,
     "rotary embedding": _rotation,
+    "rotary embedding of one row": _rotation_of_one_row,
     "attention": _attention,
     "attention in a window": _attention_in_a_window,
+    "attention of one row": _attention_of_one_row,
+    "attention of one row in a window": _attention_of_one_row_in_a_window,
     "sampling": _sampling,
 }
 
@@ -185,9 +243,13 @@ KNOWN_DIGESTS: Mapping[str, str] = {
     "silu": "b9c374e2af3c132f0ba0616112d9d748",
     "sine and cosine": "1154e5ec3a5283a364482a6fb4c1a300",
     "normalisation": "4cdb350667896eef6b39acbf00405183",
+    "normalisation of one row": "4cdb350667896eef6b39acbf00405183",
     "rotary embedding": "3b5db09af3d18e1f80b82663130a5cbb",
+    "rotary embedding of one row": "3b5db09af3d18e1f80b82663130a5cbb",
     "attention": "fc86e7ae0863bcb1fc584b4717ae87f6",
     "attention in a window": "71c38bdf38b0376a4d8445b86f5d246a",
+    "attention of one row": "fc86e7ae0863bcb1fc584b4717ae87f6",
+    "attention of one row in a window": "71c38bdf38b0376a4d8445b86f5d246a",
     "sampling": "ec247a006ff75f2465f090504c9548f8",
 }
 
