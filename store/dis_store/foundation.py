@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from dis_store.digest import Digest
+from dis_store.digest import Digest, Sha256
 from dis_store.environment import reading
 from dis_store.errors import IntegrityError, MissingObjectError
 from dis_store.index import Index
@@ -30,6 +30,9 @@ class Foundation:
         self.index = index
         # Objects that were found damaged and are being repaired: as good as missing, to everybody in this process.
         self.distrusted: set[Digest] = set()
+        # What files were found to be by this process when somebody asked; None for those that are damaged.
+        self.sha256s: dict[Digest, Sha256 | None] = {}
+        self.hashing = Lock()
         self._trees: OrderedDict[Digest, Tree] = OrderedDict()
         self._trees_lock = Lock()
 

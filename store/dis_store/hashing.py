@@ -13,16 +13,13 @@ from dis_store.environment import reading
 from dis_store.errors import InvalidInputError
 from dis_store.lane import Lane
 from dis_store.tensors.tensor_scan import Tensor, TensorScan
+from dis_store.work_progress import uncounted
 
 # Long enough for the hashes, and so short that the memory of one piece is used for the next ones: a piece of 1 MiB is
 # mapped anew each time when another thread lets go of it, and those page faults cost a fifth of SHA-256.
 CHUNK_BYTES = 1 << 19
 # A second thread pays from about here on.
 _THREAD_FROM_BYTES = 4 << 20
-
-
-def uncounted(_amount: int) -> None:
-    """Let bytes go by: the `on_bytes` of those who do not count."""
 
 
 def computed(sha256: Sha256 | None) -> Sha256:

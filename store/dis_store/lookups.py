@@ -63,11 +63,6 @@ def size(index: Index, digest: Digest) -> int:
     return int(found)
 
 
-def has_file(index: Index, blake3: Digest) -> bool:
-    """Tell whether an object has a file of that content."""
-    return index.value("SELECT 1 FROM object_files WHERE blake3 = ?", (blake3,)) is not None
-
-
 def find(index: Index, prefix: str) -> Digest:
     """Return the only object whose digest begins with `prefix`.
 

@@ -9,6 +9,7 @@ from dis_store import lookups
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.foundation import Foundation
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store.census import Census
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StoreReader:
-    """What can be asked of an open store. Nothing here changes it."""
+    """What can be asked of an open store. Nothing here changes it; what an answer took is kept in the index."""
 
     def __init__(self, foundation: Foundation) -> None:
         self._foundation = foundation
@@ -102,11 +103,14 @@ class StoreReader:
         return resolve_all(digest, self.tree, self._foundation.layout)
 
     def has_file(self, blake3: Digest) -> bool:
-        """Tell whether an object has a file of that content, as the index says; nothing is read."""
-        return lookups.has_file(self._foundation.index, blake3)
+        """Tell whether an object has a file, not executable, of that content; the file is not read."""
+        from dis_store import stored_files
+
+        with reported(self.path):
+            return stored_files.has_file(self._foundation, blake3)
 
     def sha256_of(
-        self, blake3: Digest, on_bytes: Callable[[int], None] | None = None
+        self, blake3: Digest, on_bytes: Callable[[int], None] = uncounted
     ) -> Sha256 | None:
         """Return the SHA-256 of a file's content, given its BLAKE3; None if the store has no such file.
 
@@ -124,16 +128,23 @@ class StoreReader:
         with reported(self.path):
             return stored_files.sha256_of(self._foundation, blake3, on_bytes)
 
-    def has_content(self, sha256: Sha256, size: int | None) -> bool:
-        """Tell whether an object has a file, not executable, of that SHA-256, as the index says.
+    def has_content(
+        self, sha256: Sha256, size: int | None, on_bytes: Callable[[int], None] = uncounted
+    ) -> bool:
+        """Tell whether an object has a file, not executable, of that SHA-256, as far as that is known.
 
-        Files of that size whose SHA-256 nobody has asked for are read for it; where the size is not known, they are
-        left out.
+        What `add_path` brought in has none until somebody asks. Of the files of that size that have none, the last
+        four are read; where the size is not known, no file is.
+
+        Args:
+            sha256: Which content.
+            size: Its bytes; None if that is not known.
+            on_bytes: Called with the number of bytes of each piece that is read, and taken back at the end.
         """
         from dis_store import stored_files
 
         with reported(self.path):
-            return stored_files.has_stored(self._foundation, sha256, size)
+            return stored_files.has_stored(self._foundation, sha256, size, on_bytes)
 
     def unfinished_bytes(self) -> int:
         """Return the bytes that have come of downloads which are not finished."""

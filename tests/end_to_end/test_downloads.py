@@ -109,6 +109,21 @@ def test_what_the_store_has_is_not_downloaded_from_another_place(
     assert server.script.sent > sent
 
 
+def test_what_was_added_by_hand_is_not_downloaded(
+    dis: Any, tmp_path: Path, server: Serving
+) -> None:
+    config = publish(tmp_path, server)
+    there = dis.having(store=tmp_path / "there")
+    there("lock", config)
+    pin(config, json.loads(lock_of(config).read_text("utf-8")))
+    lock_of(config).unlink()
+    dis("store", "add", tmp_path / "moved")
+    server.script.requests.clear()
+    dis("realize", config)
+    # The server tells how long each file is, by which the store is asked for it; nothing of it is sent.
+    assert {seen.method for seen in server.script.requests} == {"HEAD"}
+
+
 def test_a_dry_run_says_what_would_be_downloaded_and_from_where(
     dis: Any, tmp_path: Path, server: Serving
 ) -> None:

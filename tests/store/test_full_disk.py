@@ -11,7 +11,7 @@ import pytest
 from auditing import audit
 from builds import build_of
 from canned_stores import ARCHIVES, unpack
-from dis_store import Root, Store, UnfitEnvironmentError
+from dis_store import Digest, Root, Sha256, Store, UnfitEnvironmentError, add_path
 from dis_store.layout import RESERVE_BYTES
 from trees import Blob, write_text, write_tree
 
@@ -162,3 +162,14 @@ def test_a_store_of_an_older_version_is_collected_with_no_byte_free(
         assert len(store.objects()) == 2
     filler.unlink()
     assert audit(path) == []
+
+
+def test_a_sha256_is_told_where_the_index_has_no_room_for_it(disk: Path, tmp_path: Path) -> None:
+    source = tmp_path / "file"
+    source.write_bytes(b"added")
+    with Store.open(disk / "store") as store:
+        store.protect(add_path(store, source))
+        fill_up(disk)
+        assert store.sha256_of(Digest.of(b"added")) == Sha256.of(b"added")
+        assert store.has_content(Sha256.of(b"added"), 5)
+        assert not store.has_content(Sha256.of(b"other"), 5)

@@ -1,7 +1,9 @@
 """What is added gets its SHA-256 when somebody asks for it: read once, compared, and kept."""
 
+import os
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -177,6 +179,17 @@ def test_a_damaged_file_is_not_taken(store: Store, add: Add) -> None:
         assert take_stored(tree, "taken", SHA256, len(DATA)) is None
 
 
+def test_a_file_that_the_index_calls_by_a_wrong_sha256_is_not_taken(store: Store, add: Add) -> None:
+    add()
+    store.sha256_of(BLAKE3)
+    with sqlite3.connect(store.path / "index.sqlite") as connection:
+        connection.execute("UPDATE files SET sha256 = ?", (Sha256.of(b"other"),))
+    read: list[int] = []
+    with store.new_tree() as tree:
+        assert take_stored(tree, "taken", Sha256.of(b"other"), len(DATA), read.append) is None
+    assert sum(read) == 0
+
+
 def test_a_repair_keeps_what_was_known(store: Store, add: Add) -> None:
     added = add()
     store.sha256_of(BLAKE3)
@@ -189,6 +202,102 @@ def test_a_reindexing_computes_all(store: Store, add: Add) -> None:
     add()
     store.reindex()
     assert in_index(store) == SHA256
+
+
+def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(store: Store, add: Add) -> None:
+    path = store.object_path(add()) / "file"
+    path.parent.chmod(0o755)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(IntegrityError, match="no regular file"):
+        store.sha256_of(BLAKE3)
+
+
+def test_a_file_of_another_length_is_not_read(store: Store, add: Add) -> None:
+    path = store.object_path(add()) / "file"
+    path.chmod(0o644)
+    os.truncate(path, len(DATA) + 1)
+    with pytest.raises(IntegrityError, match=f"has {len(DATA) + 1} bytes"):
+        store.sha256_of(BLAKE3, refuse)
+
+
+def of_one_size(add: Add, count: int) -> list[bytes]:
+    contents = [bytes([number]) * 1000 for number in range(count)]
+    for data in contents:
+        add(data)
+    return contents
+
+
+def test_a_few_files_of_a_size_are_read_for_each_question(store: Store, add: Add) -> None:
+    """Many may have one size, and reading all of them would take longer than to fetch the one that is missing."""
+    contents = of_one_size(add, 10)
+    read: list[int] = []
+    assert not store.has_content(Sha256.of(b"x"), 1000, read.append)
+    assert sum(each for each in read if each > 0) == 4000
+    assert sum(read) == 0
+    # Those that came in last are the first to be looked at, and none is read a second time.
+    assert [in_index(store, Digest.of(data)) != "" for data in contents] == [False] * 6 + [True] * 4
+    assert store.has_content(Sha256.of(contents[9]), 1000, refuse)
+    assert not store.has_content(Sha256.of(contents[0]), 1000)
+    assert store.has_content(Sha256.of(contents[0]), 1000)
+
+
+def test_threads_that_look_for_files_of_one_size_read_each_file_once(
+    store: Store, add: Add
+) -> None:
+    contents = of_one_size(add, 4)
+    read: list[int] = []
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(
+            lambda data: store.has_content(Sha256.of(data), 1000, read.append), contents
+        )
+        assert all(found)
+    assert sum(each for each in read if each > 0) == 4000
+
+
+def test_whoever_asks_can_stop_it(store: Store, add: Add) -> None:
+    add()
+
+    def stop(_amount: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.has_content(SHA256, len(DATA), stop)
+    assert store.has_content(SHA256, len(DATA))
+
+
+def test_a_process_reads_a_damaged_file_once(store: Store, add: Add) -> None:
+    spoil(store, add())
+    read: list[int] = []
+    assert not store.has_content(SHA256, len(DATA), read.append)
+    assert sum(read) == 0
+    assert not store.has_content(SHA256, len(DATA), refuse)
+
+
+def test_what_is_read_for_a_question_counts_once(store: Store, add: Add) -> None:
+    add()
+    read: list[int] = []
+    with store.new_tree() as tree:
+        assert take_stored(tree, "taken", SHA256, len(DATA), read.append) is not None
+    assert read == [len(DATA)]
+
+
+def test_executable_files_are_found_by_name_and_not_taken(store: Store, add: Add) -> None:
+    add(executable=True)
+    assert not store.has_file(BLAKE3)
+    assert not store.has_content(SHA256, len(DATA))
+    add(name="another")
+    assert store.has_file(BLAKE3)
+    assert store.has_content(SHA256, len(DATA))
+
+
+def test_a_file_that_is_executable_in_one_object_is_taken_from_another(
+    store: Store, add: Add
+) -> None:
+    add(name="not-executable")
+    add(executable=True)
+    with store.new_tree() as tree:
+        assert take_stored(tree, "taken", SHA256, len(DATA)) is not None
 
 
 @settings(max_examples=40, deadline=None)

@@ -149,6 +149,25 @@ def test_an_addition_that_may_not_write_somewhere_says_where_and_can_be_made_aga
     assert audit(filled.path) == []
 
 
+def test_a_file_that_nobody_may_change_is_not_moved_into_the_store(
+    filled: Filled, disk: Path
+) -> None:
+    source = disk / "to-be-moved"
+    source.mkdir()
+    (source / "f").write_bytes(b"new")
+    subprocess.run(["chattr", "+i", source / "f"], check=True)
+    ended = filled.call("store", "add", "--adopt", source)
+    assert ended.code == 2, ended
+    assert ended.untold is None, ended
+    assert str(source / "f") in ended.err
+    assert f"chattr -i {source / 'f'}" in ended.err
+    assert filled.call("store", "add", source).code == 0
+    subprocess.run(["chattr", "-i", source / "f"], check=True)
+    assert filled.call("store", "add", "--adopt", source).code == 0
+    assert not source.exists()
+    assert audit(filled.path) == []
+
+
 def test_files_that_may_get_no_second_name_are_copied(filled: Filled, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

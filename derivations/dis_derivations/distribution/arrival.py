@@ -147,13 +147,22 @@ class _Arrival:
         blob: Descriptor,
         count: Callable[[int], None],
     ) -> Content:
-        for stored in open_stored(foundation, blob.digest, blob.size, count):
+        for stored in open_stored(foundation, blob.digest, blob.size, self._checked_count(count)):
             if stored.content.blake3 == blake3:
                 self._take(stored.path, blake3)
                 return stored.content
         if blob.size <= _SMALL:
             return self._small(foundation, blake3, blob, count)
         return self._download(foundation, blake3, blob, count)
+
+    def _checked_count(self, count: Callable[[int], None]) -> Callable[[int], None]:
+        """Return `count`, which also ends the work when the user asked to stop."""
+
+        def counted(amount: int) -> None:
+            self._stop.check()
+            count(amount)
+
+        return counted
 
     def _small(
         self,
@@ -235,7 +244,7 @@ class _Arrival:
         count: Callable[[int], None],
     ) -> Content:
         """Fetch the parts of a file, and put them together."""
-        for stored in open_stored(foundation, blake3, None, count):
+        for stored in open_stored(foundation, blake3, None, self._checked_count(count)):
             self._take(stored.path, blake3)
             return stored.content
         key = joined_key(str(self._reference.base), blake3, parts)

@@ -132,7 +132,7 @@ def _not_stored(
     known = [(file, file.sha256) for file in wanted if file.sha256 is not None]
     # A source that has to fetch one of them wants to see them all together.
     if len(known) < len(wanted) or not all(
-        has_stored(writer, sha256, file.size) for file, sha256 in known
+        has_stored(writer, sha256, file.size, on_bytes) for file, sha256 in known
     ):
         return wanted
     left = []

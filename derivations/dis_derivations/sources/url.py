@@ -137,9 +137,18 @@ class UrlSource:
         self.remarks.clear()
         listener = Listener(on_bytes, check_interrupted)
         fetcher = Fetcher(self._client(), writer, listener, self._check, self.remarks.append)
-        written = fetcher.fetch([RemoteFile(file, self._addresses(file.path)) for file in files])
+        written = fetcher.fetch(
+            [
+                RemoteFile(file, self._addresses(file.path), told_size=self._told_size(file))
+                for file in files
+            ]
+        )
         self._check_all({file.path: writer.finished_file(file.path) for file in written})
         return written
+
+    def _told_size(self, file: WantedFile) -> int | None:
+        """Return the bytes of a file whose SHA-256 is known and nothing else, so that the store can be asked for it."""
+        return self.size(file.path) if file.size is None and file.sha256 is not None else None
 
     def _addresses(self, path: str) -> "tuple[Address, ...]":
         from dis_derivations.transport.address import parse_address

@@ -35,11 +35,14 @@ class RemoteFile:
         wanted: Its path in the object, and what is known of it.
         addresses: Where it is; tried in this order.
         credentials: Headers for the origin of the first address alone; None for what the environment has.
+        told_size: Its bytes as a server told them, to look for it in the store by; nothing that came is compared with
+            it.
     """
 
     wanted: WantedFile
     addresses: tuple[Address, ...]
     credentials: Mapping[str, str] | None = None
+    told_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Fetcher:
         return written
 
     def _fetch_one(self, file: RemoteFile) -> "WrittenFile":
-        if (stored := self._stored(file.wanted)) is not None:
+        if (stored := self._stored(file.wanted, file.told_size)) is not None:
             return stored
         failures: list[DisError] = []
         for number, address in enumerate(file.addresses):
@@ -112,7 +115,7 @@ class Fetcher:
         listener = Listener(count, self.listener.check_interrupted)
         with downloading(self.writer.foundation, key, self.listener.check_interrupted) as download:
             # Another process may have fetched it while this one waited.
-            if not download.part.exists() and (stored := self._stored(wanted)) is not None:
+            if not download.part.exists() and (stored := self._stored(wanted, None)) is not None:
                 download.remove()
                 return stored
             content = transfer(errand, download, listener)
@@ -125,12 +128,11 @@ class Fetcher:
                 raise
             return take_download(self.writer, wanted.path, download, content)
 
-    def _stored(self, wanted: WantedFile) -> "WrittenFile | None":
+    def _stored(self, wanted: WantedFile, told_size: int | None) -> "WrittenFile | None":
         if wanted.sha256 is None:
             return None
-        stored = take_stored(
-            self.writer, wanted.path, wanted.sha256, wanted.size, self.listener.on_bytes
-        )
+        size = told_size if wanted.size is None else wanted.size
+        stored = take_stored(self.writer, wanted.path, wanted.sha256, size, self.listener.on_bytes)
         if stored is not None:
             check_arrived(wanted, stored, "the store")
         return stored

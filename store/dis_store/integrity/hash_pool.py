@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from dis_store.digest import Digest
-from dis_store.hashing import uncounted
 from dis_store.integrity.inspection import FileCheck, hash_file
+from dis_store.work_progress import uncounted
 
 Found = TypeVar("Found")
 Inode = tuple[int, int]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from dis_store.digest import Digest
-from dis_store.hashing import hash_descriptor, uncounted
+from dis_store.hashing import hash_descriptor
 from dis_store.tree import FileEntry, ReferenceEntry, Tree
+from dis_store.work_progress import uncounted
 
 DIRECTORY_MODE = 0o555
 FILE_MODE = 0o444

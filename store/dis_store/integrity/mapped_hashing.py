@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from dis_store.digest import Digest
-from dis_store.hashing import uncounted
 from dis_store.integrity.inspection import hash_file
+from dis_store.work_progress import uncounted
 
 _PROGRAM = Path(__file__).with_name("mapped_reader.py")
 

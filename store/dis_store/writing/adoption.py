@@ -11,16 +11,18 @@ one of another user.
 import contextlib
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dis_store.environment import reading
-from dis_store.errors import BuildError, IntegrityError
-from dis_store.hashing import hash_content, uncounted
+from dis_store.errors import BuildError, IntegrityError, InvalidInputError
+from dis_store.hashing import hash_content
 from dis_store.integrity.inspection import hash_file
-from dis_store.platform_linux import is_open_for_writing
+from dis_store.platform_linux import forbidding_attributes, is_open_for_writing
+from dis_store.work_progress import uncounted
 from dis_store.writing.file_writer import WrittenFile
 from dis_store.writing.ingestion import open_source, refuse_change
 from dis_store.writing.tree_writer import TreeWriter
@@ -106,7 +108,7 @@ def _link(
 ) -> WrittenFile | None:
     mode = stat.S_IMODE(os.fstat(opened).st_mode)
     # Nobody can begin to write from here on, so that one look for those who have begun is enough.
-    os.fchmod(opened, mode & ~_WRITE_BITS)
+    _take_write_bits(source, opened, mode)
     before = os.fstat(opened)
     writers = is_open_for_writing(opened)
     if writers is None:
@@ -129,6 +131,24 @@ def _link(
         if error.errno in _NO_SECOND_NAME:
             return None
         raise
+
+
+def _take_write_bits(source: Path, opened: int, mode: int) -> None:
+    try:
+        os.fchmod(opened, mode & ~_WRITE_BITS)
+    except PermissionError as error:
+        letters = forbidding_attributes(source)
+        what = (
+            f"\nit has the attribute {letters}: nobody may change it, nor root" if letters else ""
+        )
+        instead = "leave out --adopt, so that it is copied"
+        raise InvalidInputError(
+            f"the file {source} cannot be moved into the store",
+            cause=f"{error.strerror}{what}",
+            hint=f"{instead}; or: chattr -{letters} {shlex.quote(str(source))}"
+            if letters
+            else instead,
+        ) from error
 
 
 def restore(source: Path, before: os.stat_result) -> None:

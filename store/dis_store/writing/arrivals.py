@@ -7,18 +7,24 @@ from dis_store import stored_files
 from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import BuildError
-from dis_store.hashing import Content, uncounted
+from dis_store.hashing import Content
+from dis_store.work_progress import uncounted
 from dis_store.writing.downloads import Download, finish
 from dis_store.writing.file_writer import WrittenFile
 from dis_store.writing.tree_writer import TreeWriter
 
 
-def has_stored(tree: TreeWriter, sha256: Sha256, size: int | None) -> bool:
+def has_stored(
+    tree: TreeWriter,
+    sha256: Sha256,
+    size: int | None,
+    on_bytes: Callable[[int], None] = uncounted,
+) -> bool:
     """Tell whether an object of the store has such a file that may be taken; see `StoreReader.has_content`."""
     if not tree.reuses:
         return False
     with reported(tree.foundation.top):
-        return stored_files.has_stored(tree.foundation, sha256, size)
+        return stored_files.has_stored(tree.foundation, sha256, size, on_bytes)
 
 
 def take_stored(

@@ -10,9 +10,10 @@ from typing import Literal
 
 from dis_store.environment import reading
 from dis_store.errors import BuildError, InvalidInputError
-from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content, uncounted
+from dis_store.hashing import CHUNK_BYTES, Content, ContentHasher, hash_content
 from dis_store.lane import Lane
 from dis_store.platform_linux import clone_file, start_writeback, write_all
+from dis_store.work_progress import uncounted
 
 Way = Literal["reflink", "copy", "move"]
 """How a file came in: its blocks shared, copied, or moved without a copy."""

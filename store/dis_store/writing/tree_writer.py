@@ -13,9 +13,10 @@ from dis_store.digest import Digest, Sha256
 from dis_store.environment import reported
 from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.foundation import Foundation
-from dis_store.hashing import CHUNK_BYTES, Content, uncounted
+from dis_store.hashing import CHUNK_BYTES, Content
 from dis_store.path_rules import PathSet
 from dis_store.tree import Entry, FileEntry, ReferenceEntry, Tree
+from dis_store.work_progress import uncounted
 from dis_store.writing.file_writer import FileWriter, WrittenFile
 from dis_store.writing.ingestion import Way, copy_and_hash, open_source, refuse_change
 from dis_store.writing.registration import TREE, register
