@@ -245,14 +245,14 @@ def test_a_run_behind_a_chain_of_references_without_end_is_refused(place: Place)
     refuse(place, "run", evil_documents.chain("run", 3000))
 
 
-def test_closures_in_a_chain_of_thousands_come_in_and_are_not_walked_to_the_end(
+def test_closures_in_a_chain_of_hundreds_come_in_and_are_not_walked_to_the_end(
     place: Place,
 ) -> None:
-    data = evil_documents.chain("closures", 1200)
+    data = evil_documents.chain("closures", 300)
     for outcome in place.attack(data, imported):
         assert outcome.code == 0, outcome.err
     for user, around in place.of_users:
-        top = evil_documents.top_of_chain(1200)
+        top = evil_documents.top_of_chain(300)
         [listed] = confined([["ls", top, "--store", "store"]], around.top, user=user)
         assert listed.code == 4
         check_clear(listed.err)
