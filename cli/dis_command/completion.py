@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_DIS_COMPLETE"
-_DIGITS = re.compile(r"[0-9a-f]{2,64}")
-_WITH_VALUE = re.compile(r"--[a-z-]+=")
+_DIGITS = r"[0-9a-f]{2,64}"
+_WITH_VALUE = r"--[a-z-]+="
 _ROOT_SUFFIX = ".json"
 _SHARD = 2
 _SHOWN_DIGITS = 12
@@ -58,7 +58,7 @@ def complete(program: click.Command, session: "Session", instruction: str) -> st
             words, incomplete = [word for word in words if word != "="], incomplete.strip("=")
         offered = completer.get_completions(words, incomplete)
         # The other shells replace all of it.
-        begun = incomplete.partition("=")[0] + "=" if _WITH_VALUE.match(incomplete) else ""
+        begun = incomplete.partition("=")[0] + "=" if re.match(_WITH_VALUE, incomplete) else ""
         for item in offered if begun else ():
             item.value = f"{begun}{item.value}" if item.type == "plain" else item.value
         return "\n".join(map(completer.format_completion, offered))
@@ -191,7 +191,7 @@ def servers(
 def _digests(store: Path | None, incomplete: str) -> "Iterator[CompletionItem[str]]":
     from click.shell_completion import CompletionItem
 
-    if not _DIGITS.fullmatch(incomplete):
+    if not re.fullmatch(_DIGITS, incomplete):
         return
     for name in sorted(_names(store, "objects", incomplete[:_SHARD])):
         if name.startswith(incomplete):
@@ -220,7 +220,7 @@ def _names(store: Path | None, *below: str) -> list[str]:
 
 
 def _is_shown(entry: "os.DirEntry[str]") -> bool:
-    return entry.name.endswith(_ROOT_SUFFIX) or _DIGITS.fullmatch(entry.name) is not None
+    return entry.name.endswith(_ROOT_SUFFIX) or re.fullmatch(_DIGITS, entry.name) is not None
 
 
 def instruction(environment: Mapping[str, str]) -> str | None:

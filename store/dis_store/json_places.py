@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 
 # The closing quote is optional, so that a string that never ends cannot be taken for something else.
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
+# Compiled when a document is refused: every command loads this module, and most never look for a place.
+_PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}:,]|[^\s\[\]{}:,"]+'
 
 
 def place(text: str, offset: int) -> str:
@@ -20,7 +21,11 @@ def place(text: str, offset: int) -> str:
 def place_of_token(text: str, token: str) -> str:
     """Return the place of the first number or constant that is written as `token`."""
     return next(
-        (place(text, match.start()) for match in _TOKEN.finditer(text) if match[0] == token),
+        (
+            place(text, match.start())
+            for match in re.finditer(_PIECE, text, re.DOTALL)
+            if match[0] == token
+        ),
         place(text, 0),
     )
 
@@ -34,7 +39,7 @@ def _repeated_keys(text: str) -> Iterator[int]:
     """Yield, as objects end, where each of them repeats a key for the first time."""
     open_objects: list[tuple[set[str], list[int]]] = []
     string: re.Match[str] | None = None
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_PIECE, text, re.DOTALL):
         found = match[0]
         if found == ":" and string is not None:
             keys, repeated = open_objects[-1]
@@ -51,7 +56,7 @@ def _repeated_keys(text: str) -> Iterator[int]:
 
 def place_of_half_character(text: str) -> str:
     """Return the place of the first string that holds half of a surrogate pair."""
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_PIECE, text, re.DOTALL):
         if match[0].startswith('"') and "\\u" in match[0]:
             try:
                 json.loads(match[0]).encode("utf-8")

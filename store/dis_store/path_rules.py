@@ -5,7 +5,6 @@ tree usable on Windows, on macOS and after Unicode normalisation; only a tree th
 is free of them.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import NoReturn
@@ -22,8 +21,9 @@ MAX_PATH_BYTES = 3072
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Zl", "Zp"})
 # They reorder the text around them, so that a name reads as another.
 _BIDIRECTIONAL_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_WINDOWS_CHARACTERS = re.compile(r'[<>:"|?*]')
-_WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])", re.ASCII)
+_WINDOWS_CHARACTERS = frozenset('<>:"|?*')
+_PORTS = tuple(f"{port}{number}" for port in ("com", "lpt") for number in range(10))
+_WINDOWS_DEVICES = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$", *_PORTS})
 
 
 def check_path(path: str, *, portable: bool = True) -> None:
@@ -167,15 +167,16 @@ def _check_portable(component: str, path: str) -> None:
         _refuse(path, "it is not in Unicode normalisation form C (NFC)")
     if not _BIDIRECTIONAL_CONTROLS.isdisjoint(component):
         _refuse(path, "it holds a control character that reorders text")
-    if found := _WINDOWS_CHARACTERS.search(component):
-        _refuse(path, f"it holds {found[0]!r}, which Windows reserves")
+    if not _WINDOWS_CHARACTERS.isdisjoint(component):
+        found = next(each for each in component if each in _WINDOWS_CHARACTERS)
+        _refuse(path, f"it holds {found!r}, which Windows reserves")
     if component.endswith((" ", ".")):
         _refuse(path, "a component ends with a space or a full stop, which Windows drops")
     folded = fold(component)
     if folded in (".", "..") or "/" in folded or "\\" in folded:
         _refuse(path, "it becomes another path under compatibility normalisation (NFKC)")
     # Windows takes what stands before the first full stop for the device, spaces at its end aside.
-    if _WINDOWS_DEVICES.fullmatch(folded.split(".")[0].rstrip(" ")):
+    if folded.split(".")[0].rstrip(" ") in _WINDOWS_DEVICES:
         _refuse(path, f"{component!r} is the name of a device on Windows")
 
 
