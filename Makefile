@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 ORACLE := .venv-oracle
 VLLM := .cache/vllm
 FUZZ := .venv-fuzz
+MUTATION := .venv-mutation
 SECONDS := 60
 
-.PHONY: help setup demo test oracle vllm lint types imports check coverage bench-peers bench man stress fuzz clean
+.PHONY: help setup demo test oracle vllm lint types imports check coverage bench-peers bench man stress fuzz mutation clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -85,5 +86,14 @@ $(FUZZ)/ready: pyproject.toml
 fuzz: $(FUZZ)/ready ## Feed every reader of bytes from outside with what libFuzzer makes, SECONDS=60 each
 	PYTHONPATH=store:derivations:cli:tests/support $(FUZZ)/bin/python tests/stress/fuzz_parsers.py --seconds $(SECONDS)
 
-clean: ## Remove both environments and caches
-	rm -rf $(VENV) $(ORACLE) $(VLLM) $(FUZZ) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist
+$(MUTATION)/ready: pyproject.toml
+	$(PYTHON) -m venv $(MUTATION)
+	$(MUTATION)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(MUTATION)/bin/python -m pip install --quiet --editable . --group dev --group mutation
+	@touch $@
+
+mutation: $(MUTATION)/ready ## Change the store's core one thing at a time, and see whether a test notices: an hour (FILES=roots.py: one file; AGAIN=1: what survived)
+	PYTHONPATH=tests/support $(MUTATION)/bin/python tests/stress/mutate_core.py $(if $(AGAIN),--again) $(FILES)
+
+clean: ## Remove all environments and caches
+	rm -rf $(VENV) $(ORACLE) $(VLLM) $(FUZZ) $(MUTATION) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist

@@ -159,7 +159,7 @@ def _fault_of_name(name: str) -> str | None:
     return None
 
 
-def set_root(foundation: Foundation, name: str, root: Root, *, force: bool = False) -> None:
+def set_root(foundation: Foundation, name: str, root: Root, *, force: bool) -> None:
     """Write a root, in place of one of the same name. Durable when it returns.
 
     Of the same object, the longest retention that the name ever had stays: to let go of it, `force` is needed.
@@ -232,7 +232,7 @@ def remedy(names: Sequence[str]) -> str:
     return f"put back a copy, or give up what was kept: dis root remove {shlex.join(names)}"
 
 
-def remove_root(foundation: Foundation, name: str, *, force: bool = False) -> None:
+def remove_root(foundation: Foundation, name: str, *, force: bool) -> None:
     """Remove a named root. What it kept goes with the next collection.
 
     Args:

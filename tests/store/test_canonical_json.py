@@ -1,6 +1,8 @@
 """Equal values are equal bytes, whichever way they are written."""
 
+import hashlib
 import math
+import sys
 
 import pytest
 import rfc8785
@@ -38,6 +40,23 @@ def test_digests_and_tuples_are_written_as_what_they_are() -> None:
     assert canonical_json.encode({"d": (digest, True), "a": 1}) == (
         b'{"a":1,"d":["' + b"a" * 64 + b'",true]}'
     )
+
+
+def test_our_own_documents_are_written_without_the_library_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "rfc8785", None)
+    value = {"b": [None, True, 2**53 - 1, 1 - 2**53, "é", ("t",)], "a": {"c": False}}
+    expected = '{"a":{"c":false},"b":[null,true,9007199254740991,-9007199254740991,"é",["t"]]}'
+    assert canonical_json.encode(value) == expected.encode()
+    assert canonical_json.encode("text") == b'"text"'
+
+
+def test_the_digests_of_a_value_are_those_of_its_one_encoding() -> None:
+    value = {"b": 1.5, "a": ["é"]}
+    data = '{"a":["é"],"b":1.5}'.encode()
+    assert canonical_json.digest(value) == Digest.of(data)
+    assert canonical_json.sha256(value) == f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 @pytest.mark.parametrize(

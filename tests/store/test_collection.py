@@ -1,12 +1,23 @@
+import itertools
 from pathlib import Path
 
 import pytest
 
 from auditing import audit
 from builds import build_of, key_of
-from dis_store import Digest, Input, IntegrityError, Root, Store, durability
+from dis_store import (
+    Digest,
+    Input,
+    IntegrityError,
+    RetirementPolicy,
+    Root,
+    Store,
+    durability,
+)
+from dis_store.garbage_collection import deletion
 from processes import at_once
 from trees import Blob, write_text, write_tree
+from waits import Wait, watch_waits
 
 
 def restarted(store: Store) -> Store:
@@ -21,6 +32,8 @@ def test_what_no_root_keeps_is_deleted(store: Store) -> None:
     store = restarted(store)
     report = store.collect_garbage()
     assert [found.digest for found in report.objects] == [dead]
+    assert report.objects[0].label == ""
+    assert report.orphans == ()
     assert store.objects() == [kept]
     assert not store.object_path(dead).exists()
     assert not (store.path / "manifests" / dead[:2] / f"{dead}.json").exists()
@@ -236,7 +249,9 @@ def test_an_orphan_is_deleted(store: Store) -> None:
     record = store.path / "realisations" / name[:2] / name / "build.json"
     record.parent.mkdir(parents=True)
     record.write_bytes(b"{}")
+    foretold = store.collect_garbage(dry_run=True)
     report = store.collect_garbage()
+    assert (foretold.orphans, foretold.freed_bytes) == (report.orphans, report.freed_bytes)
     assert report.orphans == tuple(
         str(path.relative_to(store.path)) for path in (tree, manifest, record)
     )
@@ -289,16 +304,25 @@ def test_a_plan_is_forgotten_with_its_objects(store: Store) -> None:
 
 def test_a_large_collection_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dis_store.garbage_collection.deletion._LARGE_BATCH", 3)
-    digest = write_text(store, "first")
+    names = [write_text(store, "first")]
     for number in range(10):
-        digest = write_tree(store, {"n": Blob(b"%d" % number)}, {"r": (digest, None)})
+        names.append(write_tree(store, {"n": Blob(b"%d" % number)}, {"r": (names[-1], None)}))
     store = restarted(store)
     steps: list[tuple[str, int, int]] = []
     store.collect_garbage(progress=lambda *step: steps.append(step))
     assert [step for step in steps if step[0] == "forgetting"] == [
         ("forgetting", done, 11) for done in (0, 3, 6, 9)
     ]
-    assert [step for step in steps if step[0] == "freeing"][-1] == ("freeing", 11, 11)
+    freeing = [step for step in steps if step[0] == "freeing"]
+    assert (freeing[0], freeing[-1]) == (("freeing", 0, 11), ("freeing", 11, 11))
+    assert freeing == sorted(freeing)
+    assert all(type(done) is int for _, done, _ in steps)
+    aside = [step for step in steps if step[0] == "setting aside"]
+    assert aside[0] == ("setting aside", 0, 11)
+    shards = [
+        len(list(group)) for _, group in itertools.groupby(sorted(names), lambda name: name[:2])
+    ]
+    assert [done for _, done, _ in aside] == [0, *itertools.accumulate(shards)][:-1]
     assert steps[-1][0] == "sweeping"
     assert steps[-1][1] == steps[-1][2]
     assert store.objects() == []
@@ -333,3 +357,61 @@ def test_deleting_never_leaves_the_store(store: Store, tmp_path: Path) -> None:
     store.collect_garbage()
     assert not top.exists()
     assert precious.joinpath("file").read_text() == "precious"
+
+
+def test_what_was_deleted_does_not_come_back_and_goes_in_an_order_that_may_be_cut(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    derivation = store.add_derivation(b'{"format":1,"type":"derivation"}')
+    digest = write_text(store, "x")
+    build = store.add_realisation(build_of("a", {"out": digest}, derivation=derivation))
+    store.set_root("run", Root(digest, derivation, build.key, automatic=True))
+    store.add_result_link(tmp_path / "result", Root(digest))
+    (tmp_path / "result").unlink()
+    (link,) = (store.path / "roots" / "auto").iterdir()
+    store = restarted(store)
+    shard = "ab" if digest[:2] != "ab" else "cd"
+    orphan = store.path / "objects" / shard / f"{shard}{'0' * 62}"
+    orphan.mkdir(parents=True)
+    lost = store.path / "realisations" / "ab" / f"ab{'0' * 62}" / "lost.json"
+    lost.parent.mkdir(parents=True)
+    lost.touch()
+    root = store.path / "roots" / "run.json"
+    record = store.path / "realisations" / build.key[:2] / build.key / f"{build.build}.json"
+    tree, manifest = (
+        store.object_path(digest),
+        store.path / "manifests" / digest[:2] / f"{digest}.json",
+    )
+    described = store.path / "derivations" / derivation[:2] / f"{derivation}.json"
+    gone = [root, link, record, described, tree, manifest, orphan, lost]
+    waits = watch_waits(monkeypatch, gone)
+    steps: dict[str, list[Wait]] = {}
+    rows: list[object] = []
+    for name in ("_delete_records", "_delete_rows", "_set_aside"):
+
+        def watched(
+            *arguments: object, name: str = name, step: object = getattr(deletion, name)
+        ) -> object:
+            steps[name] = list(waits)
+            rows.append(store._foundation.has_row(digest))
+            return step(*arguments)  # type: ignore[operator] # a function
+
+        monkeypatch.setattr(deletion, name, watched)
+    inodes = {path.parent: path.parent.stat().st_ino for path in gone}
+    report = store.collect_garbage(policy=RetirementPolicy(keep_last=0))
+    assert report.retired_roots == ("run",)
+
+    def is_lastingly_gone(path: Path, by: list[Wait]) -> bool:
+        return any(wait.inode == inodes[path.parent] and path not in wait.named for wait in by)
+
+    # No name may keep what is no longer there, and no row may promise it.
+    assert [path for path in gone if is_lastingly_gone(path, steps["_delete_records"])] == [
+        root,
+        link,
+    ]
+    assert rows == [True, True, False]
+    assert all(is_lastingly_gone(path, waits) for path in gone)
+    assert store.outputs_of([derivation]) == {}
+    assert store.verify(None).ok
+    assert not record.parent.exists()
+    assert not any(path.exists() for path in gone)

@@ -163,8 +163,9 @@ def test_a_tree_has_at_most_so_many_directories(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(InvalidInputError, match="more than 5 directories"):
         known.add("d/e/f/file")
     known.add("d/e/file")
-    with pytest.raises(InvalidInputError, match="more than 5 directories"):
-        known.add("g/file")
+    for refused in ("g/file", "g/h/i/file", "h/file"):
+        with pytest.raises(InvalidInputError, match="more than 5 directories"):
+            known.add(refused)
 
 
 def test_deep_directories_take_memory_in_proportion_to_their_number() -> None:
@@ -176,6 +177,45 @@ def test_deep_directories_take_memory_in_proportion_to_their_number() -> None:
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 200 * 64 * 600
+
+
+def test_a_set_of_paths_keeps_the_rules_of_each_of_them() -> None:
+    known = PathSet()
+    known.add("b")
+    # The same name in another directory is another path.
+    known.add("x/b")
+    known.add("x/y/b")
+    for refused in ("..", "a//b", "aux", "B", "x/B"):
+        with pytest.raises(InvalidInputError):
+            known.add(refused)
+    free = PathSet(portable=False)
+    for path in ("aux", "b", "B"):
+        free.add(path)
+    with pytest.raises(InvalidInputError):
+        free.add("..")
+
+
+def test_what_is_both_an_entry_and_a_directory_is_named() -> None:
+    for paths in (["a/b", "a/b/c/d"], ["a/b/c/d", "a/b"]):
+        with pytest.raises(InvalidInputError, match="the path 'a/b' is refused"):
+            check_paths(paths)
+
+
+def test_a_collision_is_told_with_the_name_that_was_there_first() -> None:
+    for first, second in (("a/Xy", "a/xY"), ("a/Xy/file", "a/xY/file")):
+        with pytest.raises(InvalidInputError, match="differs from 'a/Xy' only by case") as refusal:
+            check_paths([first, second])
+        assert str(refusal.value).startswith("the path 'a/xY' is refused")
+
+
+def test_giving_up_what_was_never_there_changes_nothing() -> None:
+    known = PathSet()
+    known.add("a/b")
+    for path in ("a/c", "a/b/c", "a/c/d/e", "x/y/z"):
+        known.discard(path)
+    known.add("a/c")
+    with pytest.raises(InvalidInputError, match="there already"):
+        known.add("a/b")
 
 
 def test_a_leaf_that_was_given_up_may_come_again() -> None:

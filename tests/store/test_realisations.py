@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,42 @@ def test_a_malformed_record_is_refused(name: str) -> None:
     document = json.loads(build_of("a", {}).encode()) | BROKEN[name]
     with pytest.raises(IntegrityError):
         Realisation.decode(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize("spoil", [b" ", b"\n"])
+def test_only_the_very_encoding_of_a_record_is_read(spoil: bytes) -> None:
+    data = replace(build_of("a", {}), build="0123abcd", sequence=1).encode()
+    assert Realisation.decode(data).sequence == 1
+    for spoiled in (data + spoil, spoil + data, data.replace(b'"sequence":1', b'"sequence":1.0')):
+        with pytest.raises(IntegrityError, match="a realisation record is damaged"):
+            Realisation.decode(spoiled)
+
+
+def test_a_build_gets_an_id_that_no_other_has(store: Store) -> None:
+    builds = [store.add_realisation(build_of("a", {})).build for _ in range(3)]
+    assert len(set(builds)) == 3
+    assert all(re.fullmatch("[0-9a-f]{32}", build) for build in builds)
+
+
+def test_the_first_build_of_a_derivation_is_what_it_evaluates_to(store: Store) -> None:
+    derivation = store.add_derivation(DERIVATION)
+    one, other = write_text(store, "one"), write_text(store, "other")
+    assert store.outputs_of([derivation]) == {}
+    store.add_realisation(build_of("a", {"out": one}, derivation=derivation))
+    assert store.outputs_of([derivation]) == {derivation: {"out": one}}
+    # A rebuild that came out otherwise.
+    store.add_realisation(build_of("a", {"out": other}, derivation=derivation))
+    assert store.outputs_of([derivation]) == {derivation: {"out": one}}
+
+
+def test_the_builds_that_an_object_came_out_of_are_known(store: Store) -> None:
+    out, also, beside = (write_text(store, text) for text in ("out", "also", "beside"))
+    first = store.add_realisation(build_of("a", {"out": out, "log": beside}))
+    store.add_realisation(build_of("b", {"out": also}, {"in": Input(out, None)}))
+    later = store.add_realisation(build_of("a", {"log": out}))
+    assert store.builds_of(out) == [first, later]
+    assert store.builds_of(beside) == [first]
+    assert store.builds_of(Digest.of(b"nothing")) == []
 
 
 def test_the_first_build_of_a_key_stays_the_chosen_one(store: Store) -> None:

@@ -17,6 +17,7 @@ from dis_store import (
 from dis_store.writing import registration
 from file_identity import identity
 from trees import Blob, write_text, write_tree
+from waits import watch_waits
 
 FILES = {"a/b": Blob(b"one"), "c": Blob(b"two", executable=True)}
 
@@ -66,14 +67,38 @@ def test_a_tree_that_a_crash_left_is_adopted_when_it_is_right(store: Store, dige
     ],
 )
 def test_a_tree_that_is_in_the_way_is_quarantined_when_it_is_wrong(
-    store: Store, digest: Digest, files: dict[str, bytes]
+    store: Store, monkeypatch: pytest.MonkeyPatch, digest: Digest, files: dict[str, bytes]
 ) -> None:
     place(store, digest, files | ({"a/b": b"one"} if "a/b" not in files else {}))
+    waits = watch_waits(monkeypatch, [])
     assert write_tree(store, FILES) == digest
+    assert (store.path / "quarantine").stat().st_ino in {wait.inode for wait in waits}
     assert store.read_bytes(digest, "c") == b"two"
     (kept,) = store.path.joinpath("quarantine").iterdir()
     assert kept.name.startswith(digest)
     assert audit(store.path) == [f"quarantine/{kept.name}"]
+
+
+@pytest.mark.parametrize("kind", ["a link", "a file"])
+def test_what_is_no_tree_and_in_the_way_is_quarantined_as_it_is(
+    store: Store, tmp_path: Path, digest: Digest, kind: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    outside.chmod(0o711)
+    target = store.object_path(digest)
+    target.parent.mkdir()
+    if kind == "a link":
+        target.symlink_to(outside)
+    else:
+        target.write_bytes(b"precious")
+        target.chmod(0o600)
+    before = target.lstat()
+    assert write_tree(store, FILES) == digest
+    (kept,) = store.path.joinpath("quarantine").iterdir()
+    assert (kept.lstat().st_ino, kept.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert outside.stat().st_mode & 0o777 == 0o711
+    assert store.verify([digest], jobs=1).ok
 
 
 def test_an_object_whose_tree_somebody_deleted_is_not_valid_and_can_be_written_again(
@@ -123,6 +148,9 @@ def test_a_shared_inode_of_another_kind_is_not_used(
     digest = write_tree(store, {"f": Blob(b"right")})
     assert not store.file_path(digest, "f").is_symlink()
     assert not store.file_path(digest, "f").samefile(outside)
+    # The name is that of the right one now.
+    assert store.file_path(digest, "f").samefile(shared)
+    assert outside.read_bytes() == b"right"
     assert audit(store.path) == []
 
 
@@ -134,6 +162,25 @@ def test_a_copy_that_changed_after_it_was_hashed_is_refused(store: Store) -> Non
         (space / "tree" / "g").write_bytes(b"wrong")
         with pytest.raises(IntegrityError, match="not what was written"):
             tree.register()
+    assert audit(store.path) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_link_that_fails_for_a_reason_of_its_own_ends_the_registration(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    link = os.link
+
+    def refuse(source: Any, target: Any, **options: Any) -> None:
+        # The manifest has two names for a moment, which is another matter.
+        if "manifest.json" not in str(source):
+            raise OSError(number, os.strerror(number))
+        link(source, target, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refuse)
+        with pytest.raises(UnfitEnvironmentError, match=os.strerror(number)):
+            write_tree(store, FILES)
     assert audit(store.path) == []
 
 
@@ -257,6 +304,7 @@ def test_many_files_are_waited_for_in_one_call(
     sync = platform_linux.sync_file_system
 
     def counted(descriptor: int) -> bool:
+        assert os.fstat(descriptor).st_dev == store.path.stat().st_dev
         asked.append(descriptor)
         return sync(descriptor)
 

@@ -56,6 +56,14 @@ def test_a_record_decodes_to_the_root_that_it_encodes(root: Root) -> None:
     assert (b'"format":2' in data) == bool(root.retention or root.include)
 
 
+def test_the_shortest_and_the_longest_retention_are_read() -> None:
+    for days in (1, 10**9):
+        root = retained(days)
+        assert Root.decode(root.encode()) == root
+    with pytest.raises(IntegrityError):
+        Root.decode(retained(10**9 + 1).encode())
+
+
 def test_a_record_without_wishes_is_what_it_always_was() -> None:
     assert Root(Digest.of(b"x"), created_at="then").encode() == (
         b'{"automatic":false,"created_at":"then","derivation":null,"format":1,"key":null,"label":"",'
@@ -97,6 +105,7 @@ def test_a_malformed_wish_is_damage(old: bytes, new: bytes) -> None:
     [
         (used(0, 0), True),
         (used(29.9, 3), True),
+        (used(30, 3), False),
         (used(30.1, 3), False),
         (used(30.1, 2), True),
         (used(400, 0), True),
@@ -120,6 +129,13 @@ def test_it_counts_from_the_later_of_making_and_use() -> None:
     assert found is not None
     assert found.until == NOW + timedelta(days=27)
     assert kept(retained(created_at="long ago"), used(400, 9), NOW) is None
+
+
+@pytest.mark.parametrize("made", ["2026-11-26T00:00:00", "2026-11-26T02:00:00+02:00"])
+def test_the_time_of_making_is_read_in_its_zone_and_in_utc_where_it_has_none(made: str) -> None:
+    found = kept(retained(created_at=made), used(400, 9), NOW)
+    assert found is not None
+    assert found.until == NOW + timedelta(days=27)
 
 
 def test_a_time_beyond_all_calendars_is_the_last_one() -> None:
@@ -218,6 +234,13 @@ def test_a_clock_that_jumps_ahead_or_back_ends_no_retention(store: Store, wall: 
             assert store.collect_garbage(policy=EVERYTHING).retired_roots == ()
 
 
+def test_looking_does_not_keep_a_root_for_longer(store: Store, wall: Wall) -> None:
+    keep(store, "run", "text")
+    until = store.kept_roots()["run"].until
+    wall.time += timedelta(days=5)
+    assert store.kept_roots()["run"].until == until
+
+
 def test_each_use_begins_it_anew(store: Store, wall: Wall) -> None:
     keep(store, "run", "text")
     before = store.kept_roots()["run"].until
@@ -234,7 +257,7 @@ def test_a_root_that_must_be_kept_is_removed_and_moved_with_force_only(store: St
         lambda **force: store.set_root("run", other, **force),
     )
     for way in ways:
-        with pytest.raises(RetainedRootError, match="is kept until") as refused:
+        with pytest.raises(RetainedRootError, match="the root 'run' is kept until") as refused:
             way()
         assert "the manifest m" in str(refused.value.cause)
         assert "--force" in str(refused.value.hint)
@@ -253,13 +276,18 @@ def test_the_same_thing_may_be_kept_anew_without_force(store: Store) -> None:
 
 def test_a_promise_is_not_dropped_by_setting_the_same_thing_without_it(store: Store) -> None:
     root = keep(store, "run", "text")
-    for days, stay in ((None, 30), (7, 30), (90, 90)):
+    for days, stay, by in (
+        (None, 30, "the manifest m"),
+        (7, 30, "the manifest m"),
+        (30, 30, "the manifest m"),
+        (90, 90, "another"),
+    ):
         asked = None if days is None else Retention(days, "another")
         store.set_root("run", replace(root, automatic=False, retention=asked))
         found = store.root("run")
         assert found is not None
         assert found.retention is not None
-        assert found.retention.days == stay
+        assert found.retention == Retention(stay, by)
         with pytest.raises(RetainedRootError):
             store.remove_root("run")
     store.set_root("run", replace(root, retention=None), force=True)

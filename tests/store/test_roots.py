@@ -14,8 +14,11 @@ from dis_store import (
     Store,
     UnfitEnvironmentError,
 )
+from dis_store.layout import Layout
 from dis_store.result_links import check_link
+from dis_store.temp_roots import live_temp_roots
 from trees import write_text
+from waits import watch_waits
 
 DIGESTS = st.binary(max_size=4).map(Digest.of)
 
@@ -54,6 +57,38 @@ def test_a_root_is_set_replaced_and_removed(store: Store) -> None:
         store.remove_root("name")
 
 
+def test_an_object_is_held_before_a_root_is_written_for_it(store: Store) -> None:
+    digest = write_text(store, "x")
+    store.close()
+    with Store.open(store.path) as again:
+        again.set_root("name", Root(digest))
+        assert live_temp_roots(Layout(store.path), sweep=False) == {digest}
+
+
+def test_no_root_is_written_for_what_is_gone_when_nobody_collects_any_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = write_text(store, "x")
+    with monkeypatch.context() as patched:
+        # Somebody deleted it by hand, after it was held.
+        patched.setattr(type(store._foundation), "is_valid", lambda *_: False)
+        with pytest.raises(IntegrityError, match="not in the store"):
+            store.set_root("name", Root(digest))
+    assert store.roots() == {}
+
+
+def test_a_root_that_was_removed_does_not_come_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_root("name", Root(write_text(store, "x")))
+    record = store.path / "roots" / "name.json"
+    waits = watch_waits(monkeypatch, [record])
+    store.remove_root("name")
+    assert [(wait.inode, wait.named) for wait in waits] == [
+        (record.parent.stat().st_ino, frozenset())
+    ]
+
+
 @pytest.mark.parametrize("name", ["quickstart.0123abcd", "a b", "größe", "v1.2", "x" * 250])
 def test_a_usual_name_is_accepted(store: Store, name: str) -> None:
     store.set_root(name, Root(write_text(store, "x")))
@@ -71,6 +106,8 @@ def test_a_usual_name_is_accepted(store: Store, name: str) -> None:
         "-rf",
         ".hidden",
         "a.json",
+        "a.tar",
+        "a.tgz",
         "b.tar.gz",
         "b.tar.zst",
         "x" * 251,

@@ -31,6 +31,10 @@ REFUSED = {
     "UTF-16": ("{}".encode("utf-16"), "UTF-16"),
     "UTF-16 without a mark": ("{}".encode("utf-16-le"), "UTF-16"),
     "UTF-32": ("{}".encode("utf-32-be"), "UTF-16 or UTF-32"),
+    "UTF-16 without a zero": (b"\xff\xfe" + "中文".encode("utf-16-le"), "UTF-16"),
+    "UTF-16 the other way round": (b"\xfe\xff" + "中文".encode("utf-16-be"), "UTF-16"),
+    "a zero in a text": (b'"abc\x00"', "control character"),
+    "a second of several keys": (b'{"a":1,"b":2,"b":3}', "the key 'b' appears twice"),
     "Latin-1": (b'{\n"a": "\xe9"}', "line 2"),
     "a key that is there twice": (b'{"a":1,"a":1}', "twice"),
     "a key that an escape repeats": (b'{"a":1,"\\u0061":2}', "twice"),
@@ -131,6 +135,23 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert decode(encode(value), name="what was read") == value
 
 
+@pytest.mark.parametrize("text", ["9007199254740991.0", "-9007199254740991.0", "1e21", "-1e21"])
+def test_a_float_at_the_edge_of_what_canonical_json_can_say_is_read(text: str) -> None:
+    value = decode(text.encode(), name="a value")
+    assert value == float(text)
+    assert decode(encode(value), name="what was written") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("1" * 24, "1" * 24), ("1" * 25, "1" * 24 + "…"), ("1" * 5000, "1" * 24 + "…")],
+)
+def test_a_refused_number_is_shown_no_longer_than_a_line_can_hold(text: str, shown: str) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        decode(text.encode(), name="the document")
+    assert f"the integer {shown} is beyond" in str(refusal.value.cause)
+
+
 def test_brackets_in_strings_are_no_nesting() -> None:
     text = json.dumps(["[" * 1000 + '\\"{{{'])
     assert decode(text.encode(), name="a value") == json.loads(text)
@@ -139,6 +160,31 @@ def test_brackets_in_strings_are_no_nesting() -> None:
 def test_the_deepest_nesting_allowed_is_read() -> None:
     data = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert encode(decode(data, name="a value")) == data
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+def test_what_lies_side_by_side_is_not_nested() -> None:
+    beside = b"[],{}," * MAX_DEPTH
+    data = b"[" + beside + nested(MAX_DEPTH - 1) + b"]"
+    assert encode(decode(data, name="a value")) == data
+    for deeper in (
+        b"[" + beside + nested(MAX_DEPTH) + b"]",
+        b'{"a":' + nested(MAX_DEPTH) + b"}",
+        b"[" * (MAX_DEPTH - 1) + b"[],[[]]" + b"]" * (MAX_DEPTH - 1),
+        b"[" + nested(MAX_DEPTH - 1) + b"," + nested(MAX_DEPTH) + b"]",
+    ):
+        with pytest.raises(InvalidInputError, match="deeper than 64 levels"):
+            decode(deeper, name="a value")
+
+
+@pytest.mark.parametrize("data", ["{}".encode("utf-16"), b"\xef\xbb\xbf{}", b'"\xe9"'])
+def test_what_to_do_about_another_encoding_is_said(data: bytes) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        decode(data, name="the document")
+    assert "save the file as UTF-8 without a byte order mark" in str(refusal.value.hint)
 
 
 def test_another_error_can_be_asked_for() -> None:
@@ -164,3 +210,7 @@ def test_a_document_has_at_most_so_many_objects_and_lists(monkeypatch: pytest.Mo
     assert decode(b'[{},[],{"a":1}]', name="it") == [{}, [], {"a": 1}]
     with pytest.raises(InvalidInputError, match=r"line 2, column 5: it has more than 4 objects"):
         decode(b'[{},[],{"a":\n"[",[]}]', name="it")
+    monkeypatch.setattr("dis_store.strict_json.MAX_CONTAINERS", MAX_DEPTH)
+    deepest = nested(MAX_DEPTH)
+    with pytest.raises(InvalidInputError, match="it has more than 64 objects"):
+        decode(deepest[: MAX_DEPTH + 1] + b",[]" + deepest[MAX_DEPTH + 1 :], name="it")

@@ -191,3 +191,12 @@ def test_a_longer_header_than_is_looked_into_is_no_error() -> None:
     scan = TensorScan(MAX_HEADER_BYTES)
     scan.update(content)
     assert [each.name for each in scan.finish()] == ["a"]
+
+
+def test_a_header_is_looked_into_up_to_the_longest_that_is_allowed() -> None:
+    content = safetensors_bytes({"a": tensor(0, 1)}, b"x")
+    length = int.from_bytes(content[:8], "little")
+    for longest, count in ((length, 1), (length - 1, 0)):
+        scan = TensorScan(longest)
+        scan.update(content)
+        assert len(scan.finish()) == count

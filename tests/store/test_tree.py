@@ -127,6 +127,28 @@ def test_a_malformed_manifest_is_refused(name: str) -> None:
         Tree.decode(data)
 
 
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("an entry without a size", "the key 'size' is missing"),
+        ("a size that is true", "the size True is no integer"),
+    ],
+)
+def test_what_a_malformed_manifest_lacks_is_said(name: str, cause: str) -> None:
+    data = json.dumps(MALFORMED[name], sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(IntegrityError) as refusal:
+        Tree.decode(data)
+    assert refusal.value.cause == cause
+
+
+@pytest.mark.parametrize("name", ["another type", "a newer format"])
+def test_what_is_of_another_kind_or_of_a_later_version_is_called_so(name: str) -> None:
+    data = json.dumps(MALFORMED[name], sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(IntegrityError) as refusal:
+        Tree.decode(data)
+    assert "it is no tree of a known format" in str(refusal.value.cause)
+
+
 def test_the_manifest_that_the_malformed_ones_vary_is_accepted() -> None:
     data = json.dumps(document(), sort_keys=True, separators=(",", ":")).encode()
     assert Tree.decode(data).encode() == data
@@ -167,8 +189,38 @@ def test_a_reference_becomes_a_relative_link_out_of_its_directories() -> None:
 
 
 def test_a_size_beyond_what_json_can_hold_is_refused() -> None:
-    with pytest.raises(InvalidInputError):
-        FileEntry("a", 2**53, A)
+    for size in (2**53, -1):
+        with pytest.raises(InvalidInputError):
+            FileEntry("a", size, A)
+    largest = Tree((FileEntry("a", 2**53 - 1, A), FileEntry("b", 0, A)))
+    assert Tree.decode(largest.encode()) == largest
+
+
+def test_names_are_portable_unless_the_tree_says_otherwise() -> None:
+    entries = (FileEntry("aux", 0, A),)
+    with pytest.raises(InvalidInputError, match="'aux' is refused"):
+        Tree(entries)
+    assert Tree(entries, portable_names=False).entries == entries
+
+
+def test_what_is_seen_of_another_object_may_bear_any_safe_name() -> None:
+    assert Tree((ReferenceEntry("r", A, "aux"),)).references[0].subpath == "aux"
+    for subpath in ("..", "a/../b", "", "/a"):
+        with pytest.raises(InvalidInputError):
+            Tree((ReferenceEntry("r", A, subpath),), portable_names=False)
+
+
+def test_a_path_that_is_no_text_is_the_users_error() -> None:
+    with pytest.raises(InvalidInputError, match="is refused"):
+        Tree((FileEntry("a", 0, A), FileEntry("b\udcff", 0, A)))
+
+
+def test_a_tree_has_at_most_so_many_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dis_store.tree.MAX_ENTRIES", 2)
+    entries = tuple(FileEntry(name, 0, A) for name in "abc")
+    assert len(Tree(entries[:2]).entries) == 2
+    with pytest.raises(InvalidInputError, match="a tree of 3 entries is refused"):
+        Tree(entries)
 
 
 def test_directories_are_implied_by_the_paths() -> None:

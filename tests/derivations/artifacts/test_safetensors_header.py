@@ -1,3 +1,4 @@
+import io
 import json
 import os
 from pathlib import Path
@@ -15,7 +16,8 @@ from dis_derivations.artifacts.safetensors_header import (
     decode_header,
     read_header,
 )
-from dis_store.errors import DisError
+from dis_store.errors import DisError, InvalidInputError
+from dis_store.tensors.safetensors_header import MAX_NAME_LENGTH, MAX_RANK, read_from
 from safetensors_bytes import one_byte_tensors, safetensors_bytes
 
 
@@ -59,6 +61,36 @@ def test_tensors_of_less_than_a_byte_a_value_are_counted_in_bits(tmp_path: Path)
     assert "fraction" in refusal(
         tmp_path, safetensors_bytes({"a": tensor(0, 2, [3], "F4")}, bytes(2))
     )
+
+
+def test_empty_tensors_may_lie_at_one_place(tmp_path: Path) -> None:
+    header = {"b": tensor(0, 0, [0], "F32"), "a": tensor(0, 0, [0], "U8"), "c": tensor(0, 1)}
+    found = read_header(written(tmp_path, safetensors_bytes(header, bytes(1))))
+    assert list(found.tensors) == ["a", "b", "c"]
+
+
+def test_the_longest_name_and_the_highest_rank_are_read(tmp_path: Path) -> None:
+    header = {"n" * MAX_NAME_LENGTH: tensor(0, 1, [1] * MAX_RANK)}
+    found = read_header(written(tmp_path, safetensors_bytes(header, bytes(1))))
+    assert [len(name) for name in found.tensors] == [MAX_NAME_LENGTH]
+    assert [len(each.shape) for each in found.tensors.values()] == [MAX_RANK]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [("x" * 38, repr("x" * 38)), ("x" * 39, f"'{'x' * 39}…"), (5, "5")]
+)
+def test_an_unknown_dtype_is_shown_as_long_as_a_line_can_hold(
+    tmp_path: Path, dtype: object, shown: str
+) -> None:
+    header = {"a": {"dtype": dtype, "shape": [1], "data_offsets": [0, 1]}}
+    said = refusal(tmp_path, safetensors_bytes(header, bytes(1)))
+    assert f"has the dtype {shown}, which safetensors does not have" in said
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_truncated() -> None:
+    content = safetensors_bytes({"a": tensor(0, 4)}, bytes(4))
+    with pytest.raises(InvalidInputError, match="it became shorter while it was read"):
+        read_from(io.BytesIO(content[:20]), len(content), name="weights")
 
 
 @pytest.mark.parametrize("length", [0, 3, 7])
