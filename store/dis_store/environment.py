@@ -79,13 +79,26 @@ def unchangeable(store: Path, places: Iterable[Path], cause: str) -> UnwritableS
         cause: What the system said.
     """
     for place in (each for path in places for each in (path, path.parent)):
-        if letters := forbidding_attributes(place):
+        if (found := protection_of(place)) is not None:
+            said, remedy = found
             return UnwritableStoreError(
                 f"the store {store} cannot be written",
-                cause=f"{cause}\n{place} has the attribute {letters}: nobody may change it, nor root",
-                hint=f"take that away, and call the same command again: chattr -{letters} {shlex.quote(str(place))}",
+                cause=f"{cause}\n{place} {said}",
+                hint=f"take that away, and call the same command again: {remedy}",
             )
     return None
+
+
+def protection_of(place: Path) -> tuple[str, str] | None:
+    """Return how chattr protects a file or a directory, to be said of its path, and the command that ends that.
+
+    None where it does not.
+    """
+    letters = forbidding_attributes(place)
+    if not letters:
+        return None
+    said = f"has the attribute {letters}: nobody may change it, nor root"
+    return said, f"chattr -{letters} {shlex.quote(str(place))}"
 
 
 def _on_several_disks(store: Path, cause: str) -> UnfitEnvironmentError:

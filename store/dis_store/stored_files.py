@@ -18,11 +18,10 @@ from dis_store.environment import reading
 from dis_store.errors import IntegrityError, UnfitEnvironmentError
 from dis_store.foundation import Foundation
 from dis_store.hashing import Content, hash_content
-from dis_store.index import Index
 from dis_store.integrity.inspection import about_the_disk
 from dis_store.tree import Tree
 from dis_store.work_progress import uncounted
-from dis_store.writing.index_rows import enter_contents
+from dis_store.writing.index_rows import enter_contents, remember
 
 # Of many objects with one file, more would tell no more; of many files with one size, more would take too long.
 _TRIED = 4
@@ -167,17 +166,8 @@ def _named(
     foundation.sha256s[file.blake3] = found.content.sha256
     # It is only spared work: on a full disk, or where nothing may be written, the answer is as good.
     with contextlib.suppress(UnfitEnvironmentError):
-        _remember(foundation.index, found.content)
+        remember(foundation.index, file.blake3, lambda rows: enter_contents(rows, [found.content]))
     return found
-
-
-def _remember(index: Index, content: Content) -> None:
-    if index.read_only:
-        return
-    with index.transaction() as transaction:
-        # A collection may have taken it meanwhile.
-        if transaction.execute("SELECT 1 FROM files WHERE blake3 = ?", (content.blake3,)):
-            enter_contents(transaction, [content])
 
 
 def _read(file: ResolvedFile, on_bytes: Callable[[int], None]) -> StoredContent:
@@ -194,8 +184,7 @@ def _read(file: ResolvedFile, on_bytes: Callable[[int], None]) -> StoredContent:
         on_bytes(amount)
 
     try:
-        with _opened(file) as descriptor:
-            status = os.fstat(descriptor)
+        with _opened(file) as (descriptor, status):
             content = hash_content(descriptor, on_bytes=count)
         if content.blake3 != file.blake3:
             raise changed(file, f"its BLAKE3 is {content.blake3}, and must be {file.blake3}")
@@ -207,7 +196,7 @@ def _read(file: ResolvedFile, on_bytes: Callable[[int], None]) -> StoredContent:
 
 
 @contextlib.contextmanager
-def _opened(file: ResolvedFile) -> Iterator[int]:
+def _opened(file: ResolvedFile) -> Iterator[tuple[int, os.stat_result]]:
     try:
         # A named pipe in its place must not wait for somebody to write to it.
         descriptor = os.open(file.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -220,7 +209,7 @@ def _opened(file: ResolvedFile) -> Iterator[int]:
         if status.st_size != file.size:
             raise changed(file, f"it has {status.st_size} bytes, and must have {file.size}")
         with reading(file.real):
-            yield descriptor
+            yield descriptor, status
     finally:
         os.close(descriptor)
 

@@ -9,9 +9,10 @@ from dis_derivations.environments.pip_report import ResolvedWheel
 from dis_derivations.environments.wheel_names import parse_wheel_name
 from dis_derivations.sources.package_index import Arrival, PackageIndex, WheelChoice
 from dis_derivations.sources.pip_download import Requirement, has_pip
-from dis_derivations.sources.source import Problem, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import Problem, Unavailable, WantedFile
 from dis_store.digest import Sha256
 from dis_store.errors import BuildError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile

@@ -13,9 +13,10 @@ from dis_derivations.images.image_layout import (
     index_bytes,
 )
 from dis_derivations.images.image_reference import image_name, image_reference
-from dis_derivations.sources.source import Problem, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import Problem, Unavailable, WantedFile
 from dis_store.digest import Sha256
 from dis_store.errors import BuildError, DisError, MismatchError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_derivations.images.image_place import ImagePlace

@@ -11,8 +11,9 @@ from dis_derivations.lock.document import LockedFile
 from dis_derivations.lock.staleness import retrieval_of
 from dis_derivations.manifest.artifact_groups import ArtifactGroup, DeclaredFile
 from dis_derivations.realisation.recorded_user import recorded_user
-from dis_derivations.sources.source import Source, WantedFile, uncounted
+from dis_derivations.sources.source import Source, WantedFile
 from dis_store.digest import Digest, Sha256
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import Store

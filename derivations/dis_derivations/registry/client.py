@@ -17,13 +17,14 @@ from dis_derivations.registry.flight import Flight
 from dis_derivations.registry.reference import RegistryReference
 from dis_derivations.registry.upload_notes import UploadNotes
 from dis_derivations.registry.uploads import WHOLE_BYTES, Blob, Upload, blob_of_bytes
-from dis_derivations.sources.source import WantedFile, uncounted
+from dis_derivations.sources.source import WantedFile
 from dis_derivations.transport.address import Address
 from dis_derivations.transport.client import OK, Answer, never_interrupted
 from dis_derivations.transport.conduct import Conduct
 from dis_derivations.transport.connections import Connections
 from dis_store.digest import Sha256
 from dis_store.errors import InvalidInputError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_derivations.transport.fetching import RemoteFile

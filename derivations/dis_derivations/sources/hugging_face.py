@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from dis_derivations.sources.expected_file import ExpectedFile, blob_id
 from dis_derivations.sources.hub_cache import cached_files
 from dis_derivations.sources.hub_repository import HubFile, HubRepository
-from dis_derivations.sources.source import Problem, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import Problem, Unavailable, WantedFile
 from dis_store.errors import BuildError, DisError, IntegrityError, InvalidInputError, MismatchError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile

@@ -21,9 +21,9 @@ from dis_derivations.sources.source import (
     WantedFile,
     accept,
     accept_all,
-    uncounted,
 )
 from dis_store.errors import BuildError, DisError, MismatchError, UnfitEnvironmentError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile

@@ -13,10 +13,11 @@ from dis_derivations.sources.local import check_arrived
 from dis_derivations.sources.package_index import PackageIndex
 from dis_derivations.sources.pypi import LockedWheel
 from dis_derivations.sources.registry import open_source
-from dis_derivations.sources.source import Remarking, Resolving, WantedFile, uncounted
+from dis_derivations.sources.source import Remarking, Resolving, WantedFile
 from dis_store.digest import Sha256
 from dis_store.errors import UnfitEnvironmentError
 from dis_store.reading import StoreReader
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter

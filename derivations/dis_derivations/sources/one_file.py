@@ -4,14 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dis_derivations.sources.source import (
-    Problem,
-    Resolving,
-    Source,
-    Unavailable,
-    WantedFile,
-    uncounted,
-)
+from dis_derivations.sources.source import Problem, Resolving, Source, Unavailable, WantedFile
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dis_derivations.sources.pip_download import ANY_PLATFORM, Requirement, has_pip
-from dis_derivations.sources.source import CheckAll, Problem, Unavailable, WantedFile, uncounted
+from dis_derivations.sources.source import CheckAll, Problem, Unavailable, WantedFile
 from dis_store.digest import Sha256
 from dis_store.errors import BuildError, InvalidInputError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_derivations.environments.pip_report import ResolvedWheel

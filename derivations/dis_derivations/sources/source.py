@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from dis_store.digest import Sha256
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile
@@ -68,10 +69,6 @@ def accept(_path: str, _file: Path) -> None:
 
 def accept_all(_files: Mapping[str, Path]) -> None:
     """Accept any files together."""
-
-
-def uncounted(_amount: int) -> None:
-    """Let bytes go by."""
 
 
 class Source(Protocol):

@@ -14,10 +14,10 @@ from dis_derivations.sources.source import (
     WantedFile,
     accept,
     accept_all,
-    uncounted,
 )
 from dis_store.digest import Digest
 from dis_store.errors import BuildError, DisError, InvalidInputError, UnfitEnvironmentError
+from dis_store.work_progress import uncounted
 
 if TYPE_CHECKING:
     from dis_store import TreeWriter, WrittenFile

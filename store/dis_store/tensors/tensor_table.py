@@ -20,7 +20,7 @@ from dis_store.tensors import safetensors_header
 from dis_store.tensors.safetensors_header import MAX_HEADER_BYTES
 from dis_store.tensors.tensor_scan import Tensor, TensorScan
 from dis_store.tensors.tensor_set import tensor_set_digest
-from dis_store.writing.index_rows import enter_tensors
+from dis_store.writing.index_rows import enter_tensors, remember
 
 
 class StoredFile(Protocol):
@@ -80,7 +80,8 @@ def tensors_of(foundation: Foundation, file: StoredFile) -> tuple[Tensor, ...]:
     known = known_tensors(foundation.index, file)
     if known is None:
         known = _scanned(file)
-        _remember(foundation.index, file.blake3, known)
+        found = {file.blake3: known}
+        remember(foundation.index, file.blake3, lambda rows: enter_tensors(rows, found))
     return known
 
 
@@ -144,12 +145,3 @@ def _changed(file: StoredFile, cause: str) -> IntegrityError:
         cause=cause,
         hint="see what else is damaged: dis store verify --all",
     )
-
-
-def _remember(index: Index, file: Digest, tensors: tuple[Tensor, ...]) -> None:
-    if index.read_only:
-        return
-    with index.transaction() as transaction:
-        # A collection may have taken it meanwhile.
-        if transaction.execute("SELECT 1 FROM files WHERE blake3 = ?", (file,)):
-            enter_tensors(transaction, {file: tensors})

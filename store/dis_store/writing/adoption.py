@@ -11,17 +11,16 @@ one of another user.
 import contextlib
 import errno
 import os
-import shlex
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dis_store.environment import reading
+from dis_store.environment import protection_of, reading
 from dis_store.errors import BuildError, IntegrityError, InvalidInputError
 from dis_store.hashing import hash_content
 from dis_store.integrity.inspection import hash_file
-from dis_store.platform_linux import forbidding_attributes, is_open_for_writing
+from dis_store.platform_linux import is_open_for_writing
 from dis_store.work_progress import uncounted
 from dis_store.writing.file_writer import WrittenFile
 from dis_store.writing.ingestion import open_source, refuse_change
@@ -137,17 +136,12 @@ def _take_write_bits(source: Path, opened: int, mode: int) -> None:
     try:
         os.fchmod(opened, mode & ~_WRITE_BITS)
     except PermissionError as error:
-        letters = forbidding_attributes(source)
-        what = (
-            f"\nit has the attribute {letters}: nobody may change it, nor root" if letters else ""
-        )
+        said, remedy = protection_of(source) or (None, None)
         instead = "leave out --adopt, so that it is copied"
         raise InvalidInputError(
             f"the file {source} cannot be moved into the store",
-            cause=f"{error.strerror}{what}",
-            hint=f"{instead}; or: chattr -{letters} {shlex.quote(str(source))}"
-            if letters
-            else instead,
+            cause=error.strerror if said is None else f"{error.strerror}\nit {said}",
+            hint=instead if remedy is None else f"{instead}; or: {remedy}",
         ) from error
 
 

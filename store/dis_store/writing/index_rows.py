@@ -1,11 +1,11 @@
 """How objects and the contents of their files are entered into the index."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dis_store.digest import Digest
 from dis_store.errors import IntegrityError
 from dis_store.hashing import Content
-from dis_store.index import Transaction
+from dis_store.index import Index, Transaction
 from dis_store.tensors.tensor_scan import Tensor
 from dis_store.tree import Tree
 
@@ -60,6 +60,16 @@ def enter_tensors(transaction: Transaction, found: Mapping[Digest, Sequence[Tens
             for each in tensors
         ),
     )
+
+
+def remember(index: Index, file: Digest, enter: Callable[[Transaction], None]) -> None:
+    """Enter what a question found in a file of the store, where the index may be written."""
+    if index.read_only:
+        return
+    with index.transaction() as transaction:
+        # A collection may have taken it meanwhile.
+        if transaction.execute("SELECT 1 FROM files WHERE blake3 = ?", (file,)):
+            enter(transaction)
 
 
 def _shape_text(tensor: Tensor) -> str:

@@ -15,9 +15,9 @@ from dis_derivations.realisation.building import BuildContext, BuildLog
 from dis_derivations.realisation.events import Event, Measure
 from dis_derivations.realisation.manifest_target import realise_target
 from dis_derivations.realisation.target import TargetRequest
-from dis_derivations.sources.source import uncounted
 from dis_store import Store
 from dis_store.errors import InterruptedBuildError
+from dis_store.work_progress import uncounted
 
 Toy = Callable[..., Derivation]
 MakeGraph = Callable[..., Graph]
